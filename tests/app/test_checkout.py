@@ -50,7 +50,7 @@ async def test_only_the_very_id_leads_to_a_payment(name: str) -> None:
 async def test_an_endpoint_of_the_same_token_is_no_payment() -> None:
     app, body = UseCases(MemoryStore()), {"url": "https://x.example"}
     request = KeyedRequest(SANDBOX, "endpoint-1001", fingerprint("POST", "/v1/webhooks", body), body)
-    endpoint, *_ = await app.service.create_endpoint(request, app.injection())
+    endpoint, *_ = await app.service.create_endpoint(request)
     await refused(app.checkouts, endpoint.id.replace("we_", "pay_"))
 
 

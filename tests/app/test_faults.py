@@ -4,23 +4,52 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from paymock.app.faults import MAX_RULES
+from paymock.app.faults import MAX_RULES, RequestAttempt
+from paymock.app.payments import CreatedPayment
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import MAX_HANG, FaultTarget
+from paymock.rules.fault_injection import Decision
+from paymock.rules.faults import MAX_HANG
+from paymock.sandbox.sandboxes import KeyedRequest, SandboxChanged
+from paymock.schemas.json_decoding import fingerprint
 from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
+from tests.support.client import order
 from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, refusal
 
-READ = FaultTarget("getPayment", "order-1", "pay_1")
+PAYMENT_ID = "pay_" + "a" * 40
 
 
-async def fault_of(app: UseCases, attempt: str = "GET /v1/payments/pay_1") -> str | None:
+async def fault_of(app: UseCases, identity: str = "GET /v1/payments/pay_1") -> str | None:
     """The fault of a read."""
-    injection = app.injection(attempt)
-    await injection.decide_alone(READ)
-    return injection.fault and injection.fault.text
+    fault = (await decided(app, identity)).fault
+    return fault and fault.text
+
+
+async def decided(app: UseCases, identity: str = "") -> Decision:
+    async def create(_: Decision) -> None:
+        raise AssertionError("a read creates nothing")
+
+    attempt = RequestAttempt(SANDBOX, "getPayment", identity, PAYMENT_ID)
+    decision, *_ = await app.faults.decide(attempt, create)
+    return decision
+
+
+async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None, CreatedPayment | None]:
+    """The fault of a creation without headers of its own, and what was created, or found."""
+    body = order(**changes)
+    request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
+    attempt = RequestAttempt(SANDBOX, "createPayment", key, None, body["order_id"], key, request)
+
+    async def create(decision: Decision | None) -> CreatedPayment:
+        return await app.service.create_payment(replace(request, decision=decision), None)
+
+    decision, _, created = await app.faults.decide(attempt, create)
+    if created is None and not decision.prevents:
+        created = await create(None)
+    return decision.fault and decision.fault.text, created
 
 
 @pytest.mark.parametrize("about", [{"order_id": "order-1"}, {"payment_id": "pay_" + "a" * 40}])
@@ -61,9 +90,8 @@ async def waiting(app: UseCases) -> int:
 
 async def held_request(app: UseCases) -> asyncio.Task[None]:
     """A request that the last rule holds, and that it counts."""
-    before, injection = await waiting(app), app.injection()
-    await injection.decide_alone(READ)
-    request = asyncio.create_task(injection.hold())
+    before, decision = await waiting(app), await decided(app)
+    request = asyncio.create_task(app.faults.hold(SANDBOX, decision.rule_id))
     while await waiting(app) == before:
         assert not request.done()
     return request
@@ -124,7 +152,10 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
 async def test_attempts_are_counted_for_each_operation_and_fault() -> None:
     app = UseCases(MemoryStore())
     attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
-    assert [await app.injection(key).count_attempt(fault) for key, fault in attempts] == [1, 2, 1, 1]
+    assert [
+        await app.faults.count_attempt(RequestAttempt(SANDBOX, "getPayment", identity), fault)
+        for identity, fault in attempts
+    ] == [1, 2, 1, 1]
 
 
 class CountingStore(SharedStore):
@@ -137,29 +168,66 @@ class CountingStore(SharedStore):
         return await super().add(*args, **options)
 
 
-async def test_an_override_is_for_one_of_the_creations_that_come_together() -> None:
-    store = SharedStore()
-    app = UseCases(store)
-    processes = [app, *(UseCases(store, app.sandboxes._metadata) for _ in range(5))]
-    await app.control.overrides.add(SANDBOX, fault="drop")
-    for one in processes:
-        assert (await one.control.overrides.pending(SANDBOX)).data  # each takes it for its own
-    injections = [one.injection(f"order-100{number}-payment") for number, one in enumerate(processes)]
-    creations = (
-        app.create(one.attempt(), injection=one) for app, one in zip(processes, injections, strict=True)
+def processes(store: SharedStore, number: int) -> list[UseCases]:
+    first = UseCases(store)
+    return [first, *(UseCases(store, first.sandboxes._metadata) for _ in range(number - 1))]
+
+
+@pytest.mark.parametrize("fault", ["drop", "drop; before"])
+async def test_an_override_is_for_one_of_the_creations_that_come_together(fault: str) -> None:
+    apps = processes(SharedStore(), 6)
+    await apps[0].control.overrides.add(SANDBOX, fault=fault)
+    outcomes = await asyncio.gather(
+        *(creation(app, f"order-{number}-payment") for app in apps for number in range(10, 12))
     )
-    assert [replayed for _, replayed in await asyncio.gather(*creations)] == [False] * 6
-    assert [one.fault is not None for one in injections].count(True) == 1
-    assert (await app.control.overrides.pending(SANDBOX)).data == []
+    assert [fault for fault, _ in outcomes].count(fault) == 1
+    assert len({created.payment.id for _, created in outcomes if created}) == 2
+    assert (await apps[0].control.overrides.pending(SANDBOX)).data == []
+
+
+async def test_equal_creations_that_come_together_take_one_override() -> None:
+    apps = processes(SharedStore(), 6)
+    await apps[0].control.overrides.add(SANDBOX, fault="drop", scenario="late_payment", times=3)
+    outcomes = await asyncio.gather(*(creation(app, "order-1001-payment") for app in apps * 3))
+    assert [fault for fault, _ in outcomes].count("drop") == 1
+    assert [created.replayed for _, created in outcomes if created].count(False) == 1
+    pending = (await apps[0].control.overrides.pending(SANDBOX)).data
+    assert [one.times for one in pending] == [2, 2]
+
+
+async def test_a_creation_goes_by_what_another_process_has_just_changed() -> None:
+    one, other = processes(SharedStore(), 2)
+    await creation(one, "order-1001-payment")
+    request = KeyedRequest(
+        SANDBOX, "order-1002-payment", b"", order(), one.faults.undisturbed(SANDBOX, "createPayment")
+    )
+    await other.control.fault_rules.add(SANDBOX, fault="status=503", operation="createPayment")
+    with pytest.raises(SandboxChanged):
+        await one.service.create_payment(request, None)
+    assert one.faults.undisturbed(SANDBOX, "createPayment") is None
+    assert one.faults.undisturbed(SANDBOX, "getPayment") is not None
 
 
 async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None:
     store = CountingStore()
     app = UseCases(store)
     await app.control.fault_rules.add(SANDBOX, fault="drop", skip=1_000)
-    await asyncio.gather(*(app.create(f"order-{number:04d}-payment") for number in range(50)))
+    await asyncio.gather(*(creation(app, f"order-{number:04d}-payment") for number in range(50)))
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 50
-    assert store.additions <= 100
+    assert store.additions <= 50
+
+
+async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request() -> None:
+    class FullStore(SharedStore):
+        async def add(self, *args: Any, **options: Any) -> AddResult:
+            raise PaymockError("capacity_exceeded")
+
+    app = UseCases(FullStore())
+    await app.control.fault_rules.add(SANDBOX, fault="drop", skip=5)
+    pending = await app.control.overrides.add(SANDBOX, fault="drop", scenario="late_payment")
+    assert (await refusal(creation(app, "order-1002-payment"))).kind.code == "capacity_exceeded"
+    assert await app.control.overrides.pending(SANDBOX) == pending
+    assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 1
 
 
 async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost() -> None:
@@ -176,7 +244,7 @@ async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost()
     app = UseCases(store)
     await app.control.fault_rules.add(SANDBOX, fault="status=503")
     store.loses = True
-    assert (await refusal(app.create())).kind.code == "store_unavailable"
+    assert (await refusal(creation(app, "order-1001-payment"))).kind.code == "store_unavailable"
     store.loses = False
     [rule] = (await app.control.fault_rules.list(SANDBOX)).data
     assert (rule.seen, rule.applied) == (1, 1)

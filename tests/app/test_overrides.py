@@ -1,14 +1,10 @@
 """The queues of overrides."""
 
-import asyncio
-
 import pytest
 from msgspec import UNSET
 
 from paymock.app import overrides
-from paymock.app.faults import Prevented
 from paymock.stores.memory import MemoryStore
-from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
 
@@ -54,13 +50,3 @@ async def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch:
     error = await refusal(pending.add(SANDBOX, scenario="late_payment", fault="drop"))
     assert error.kind.code == "capacity_exceeded"
     assert await pending.pending(SANDBOX) == before
-
-
-async def test_of_concurrent_creations_one_takes_a_fault() -> None:
-    app = UseCases(SharedStore())
-    await app.control.overrides.add(SANDBOX, fault="drop; before")
-    creations = (app.create(f"order-100{number}-payment") for number in range(8))
-    outcomes = await asyncio.gather(*creations, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes].count(Prevented) == 1
-    assert sum(isinstance(outcome, tuple) for outcome in outcomes) == 7
-    assert (await app.control.overrides.pending(SANDBOX)).data == []

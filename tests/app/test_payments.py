@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paymock.payments.files import load_catalog
+from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS
@@ -14,7 +15,7 @@ from paymock.sandbox.sandboxes import KeyedRequest, new_metadata
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
 from paymock.settings import Settings
-from paymock.stores.base import AddResult
+from paymock.stores.base import AddResult, Store
 from paymock.stores.memory import MemoryStore
 from paymock.web.app import create_app
 from paymock.web.telemetry.access_log import RequestLog
@@ -67,9 +68,9 @@ async def test_of_different_creations_under_one_key_one_wins_and_the_others_conf
     creations: list[Any] = []
     for number in range(10):
         body = order(order_id=f"order-{number}")
-        creations.append(service.create_payment(request("/v1/payments", body), "happy_path", app.injection()))
+        creations.append(service.create_payment(request("/v1/payments", body), "happy_path"))
         endpoint = {"url": f"https://{number}.example"}
-        creations.append(service.create_endpoint(request("/v1/webhooks", endpoint), app.injection()))
+        creations.append(service.create_endpoint(request("/v1/webhooks", endpoint)))
     outcomes = await asyncio.gather(*creations, return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]
     assert len(refused) == 19
@@ -86,7 +87,7 @@ async def test_parallel_runs_of_all_scenarios_give_the_same_transcript(runs: int
         for scenario in SCENARIOS:
             key = f"key-of-{scenario}"
             creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
-            created = await app.service.create_payment(creation, scenario, app.injection())
+            created = await app.service.create_payment(creation, scenario)
             for _ in COURSES[scenario][1:]:
                 payment = await app.control.advance_payment(sandbox, created.payment.id, to="next")
                 assert isinstance(payment, Payment)
@@ -128,3 +129,72 @@ async def test_without_its_store_the_service_says_so_and_when_to_come_back(metho
     assert b'"store_unavailable"' in connection.transport.written
     assert b"\r\nretry-after: 1\r\n" in connection.transport.written
     assert not store.additions  # of the sandbox, which would take as long again
+
+
+class Server:
+    """One of the servers of a store."""
+
+    def __init__(self, store: Store, metadata: StoreMetadata) -> None:
+        settings, clock = Settings(api_keys=("mk_test_demo",)), ManualClock()
+        app = create_app(settings, load_catalog(None), store, metadata, clock, RequestLog(None))
+        self.connection = Connection(app)
+
+    async def request(self, method: str, path: str, body: Any = None, key: str = "order-1001-payment") -> int:
+        """Return the status of the reply."""
+        headers = {"Authorization": "Bearer mk_test_demo"}
+        if body is not None:
+            headers |= {"Content-Type": "application/json", "Idempotency-Key": key}
+        number = len(self.connection.statuses)
+        content = None if body is None else json.dumps(body).encode()
+        self.connection.send(raw.request(method, path, headers, content, host="localhost"))
+        while len(self.connection.statuses) == number:
+            await asyncio.sleep(0)
+        return self.connection.statuses[number]
+
+
+def servers(store: Store) -> tuple[Server, Server]:
+    metadata = new_metadata(ManualClock()(), 1, "tests")
+    return Server(store, metadata), Server(store, metadata)
+
+
+@pytest.mark.parametrize("rule", [None, {"fault": "drop", "operation": "listWebhookEndpoints"}])
+async def test_a_request_takes_one_step_of_the_store_unless_a_rule_may_select_it(rule: Any) -> None:
+    store = SharedStore()
+    server, other = servers(store)
+    if rule is not None:
+        assert await server.request("POST", "/_mock/faults", rule) == 201
+    steps: dict[str, list[str]] = {}
+    for name, method, path, body, status in (
+        ("creation", "POST", "/v1/payments", order(), 201),
+        ("replay", "POST", "/v1/payments", order(), 201),
+        ("conflict", "POST", "/v1/payments", order(order_id="other"), 409),
+        ("unknown payment", "GET", PAYMENT, None, 404),
+        ("endpoint", "POST", "/v1/webhooks", {"url": "https://a.example"}, 409),
+        ("catalog", "GET", "/v1/chains", None, 200),
+    ):
+        store.steps.clear()
+        assert await server.request(method, path, body) == status
+        steps[name] = list(store.steps)
+    assert steps["creation"] == steps["replay"] == ["add"]
+    assert steps["conflict"] == steps["endpoint"] == ["add", "get"]
+    assert steps["unknown payment"] == ["get", "get"]
+    assert steps["catalog"] == ["get"]
+    store.steps.clear()
+    assert await other.request("POST", "/v1/payments", order(), "order-1002-payment") == 201
+    assert store.steps == ["add"] * (1 if rule is None else 2)  # the other server learns of the rule
+
+
+async def test_a_rule_of_one_server_applies_to_the_next_request_at_any_other() -> None:
+    store = SharedStore()
+    one, other = servers(store)
+    assert await other.request("POST", "/v1/payments", order()) == 201
+    await one.request("POST", "/_mock/faults", {"fault": "status=500", "times": None})
+    for method, path in NEED_THE_STORE[:-1]:
+        body = order() if method == "POST" else None
+        assert await other.request(method, path, body, "order-1002-payment") == 500
+    await one.request("DELETE", "/_mock/faults")
+    await one.request("POST", "/_mock/next", {"fault": "status=502", "scenario": "late_payment"})
+    assert await other.request("POST", "/v1/payments", order(), "order-1001-payment") == 201  # a replay
+    assert await other.request("POST", "/v1/payments", order(), "order-1002-payment") == 502
+    assert await other.request("POST", "/v1/payments", order(), "order-1002-payment") == 201
+    assert b"late_payment" in b"".join(value for value in store._sandboxes[SANDBOX].values.values())

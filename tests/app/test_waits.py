@@ -29,7 +29,7 @@ ORDER = "order-1001"
 
 
 async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayment:
-    payment = await app.service.payment(SANDBOX, payment_id, app.injection())
+    payment = await app.service.payment(SANDBOX, payment_id)
     request = Request("GET", "/v1/payments/x", {}, operation="getPayment")
     response = Response(200, payment=payment, fault=parse_fault(fault))
     entry = entry_for(request, response, line().request_id, app.clock(), app.clock(), 0.0, LOG)

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from paymock.rules.fault_injection import (
     Decision,
+    NeedsAttemptNumber,
     Override,
     SandboxRecord,
-    UncountedAttempt,
     decide,
     first_for,
     hold,
+    take_scenario,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -53,12 +54,12 @@ TARGETS = st.builds(FaultTarget, st.sampled_from(["createPayment", "getPayment"]
 
 
 def decided(
-    record: SandboxRecord, target: FaultTarget = CREATION, attempt: int = 1, *, takes_overrides: bool = True
+    record: SandboxRecord, target: FaultTarget = CREATION, attempt: int = 1, *, takes_override: bool = True
 ) -> Decision:
     """The decision about an attempt that has the same number with every fault."""
     attempts: dict[str, int] = {}
     while isinstance(
-        decision := decide(record, target, attempts, takes_overrides=takes_overrides), UncountedAttempt
+        decision := decide(record, target, attempts, takes_override=takes_override), NeedsAttemptNumber
     ):
         assert decision.key not in attempts
         attempts[decision.key] = attempt
@@ -75,7 +76,7 @@ def test_each_rule_counts_what_it_selects_and_at_most_the_first_due_applies(
     record: SandboxRecord, target: FaultTarget, attempt: int
 ) -> None:
     after = decided(record, target, attempt)
-    pairs = list(zip(record.rules, after.record.rules, strict=True))
+    pairs = list(zip(record.rules, after.after.rules, strict=True))
     assert [new.seen - old.seen for old, new in pairs] == [old.selects(target) for old, _ in pairs]
     applied = [old for old, new in pairs if new.applied > old.applied]
     assert len(applied) <= 1
@@ -92,24 +93,21 @@ def test_each_rule_counts_what_it_selects_and_at_most_the_first_due_applies(
 
 
 @given(RECORDS, TARGETS, st.integers(1, 3))
-def test_what_is_not_an_accepted_creation_takes_no_override(
+def test_what_is_not_an_accepted_creation_takes_no_fault_and_no_fault_takes_a_scenario(
     record: SandboxRecord, target: FaultTarget, attempt: int
 ) -> None:
-    after = decided(record, target, attempt, takes_overrides=False)
-    assert after.scenario is None
-    assert (after.record.scenarios, after.record.faults) == (record.scenarios, record.faults)
+    assert decided(record, target, attempt, takes_override=False).after.faults == record.faults
+    assert decided(record, target, attempt).after.scenarios == record.scenarios
 
 
-@given(RECORDS, TARGETS, st.integers(1, 3))
-def test_a_creation_takes_one_scenario_unless_its_fault_comes_before(
-    record: SandboxRecord, target: FaultTarget, attempt: int
+@given(RECORDS, ORDERS)
+def test_a_creation_takes_the_first_scenario_for_its_order(
+    record: SandboxRecord, order_id: str | None
 ) -> None:
-    after = decided(record, target, attempt)
-    before = after.fault is not None and not after.fault.after
-    expected = None if before else first_for(record.scenarios, target.order_id)
-    assert after.scenario == expected
-    left = record.scenarios if expected is None else without(record.scenarios, expected)
-    assert after.record.scenarios == left
+    after, scenario = take_scenario(record, order_id)
+    assert scenario == first_for(record.scenarios, order_id)
+    left = record.scenarios if scenario is None else without(record.scenarios, scenario)
+    assert after == replace(record, scenarios=left)
 
 
 @given(RECORDS, TARGETS)
@@ -117,8 +115,8 @@ def test_the_fault_of_a_rule_has_precedence_and_leaves_that_of_an_override(
     record: SandboxRecord, target: FaultTarget
 ) -> None:
     after = decided(record, target)
-    if any(new.applied > old.applied for old, new in zip(record.rules, after.record.rules, strict=True)):
-        assert after.record.faults == record.faults
+    if any(new.applied > old.applied for old, new in zip(record.rules, after.after.rules, strict=True)):
+        assert after.after.faults == record.faults
     else:
         first = first_for(record.faults, target.order_id)
         assert after.fault == (first and parse_fault(first.value))
@@ -128,7 +126,7 @@ def test_the_fault_of_a_rule_has_precedence_and_leaves_that_of_an_override(
 def test_a_rule_applies_so_many_times_after_those_it_skips(skip: int, times: int) -> None:
     record, faults = SandboxRecord(rules=(FaultRule("r", "drop", skip=skip, times=times),)), []
     for _ in range(skip + times + 2):
-        record, fault, *_ = decided(record)
+        _, record, fault, *_ = decided(record)
         faults.append(fault and fault.text)
     assert faults == [None] * skip + ["drop"] * times + [None] * 2
     assert (record.rules[0].seen, record.rules[0].applied) == (skip + times + 2, times)
@@ -155,14 +153,14 @@ def test_a_rule_without_times_applies_until_it_is_deleted() -> None:
 def test_a_rule_selects_by_operation_order_and_payment(rule: FaultRule, *, selected: bool) -> None:
     assert rule.selects(CREATION) is selected
     record = SandboxRecord(rules=(rule,))
-    assert (decided(record).record is not record) is selected
+    assert (decided(record).after is not record) is selected
 
 
 def faults_of(record: SandboxRecord, attempts: int) -> list[str | None]:
     """The faults of the attempts of one operation, and the queue that they leave."""
     faults: list[str | None] = []
     for attempt in range(1, attempts + 1):
-        record, fault, *_ = decided(record, attempt=attempt)
+        _, record, fault, *_ = decided(record, attempt=attempt)
         faults.append(fault and fault.text)
     return [*faults, *(override.value for override in record.faults)]
 
@@ -184,7 +182,7 @@ def test_a_fault_of_the_queue_is_taken_by_the_last_attempt_that_it_prevents(
 
 def test_an_attempt_beyond_the_limit_leaves_the_fault_to_others() -> None:
     record = SandboxRecord(faults=(Override("status=503; times=1", None),))
-    assert decided(record, attempt=2) == Decision(record)
+    assert decided(record, attempt=2) == Decision(record, record)
 
 
 def test_a_rule_holds_requests_until_they_go_on_or_their_time_is_over() -> None:

@@ -117,7 +117,7 @@ async def test_no_time_comes_after_the_year_9999() -> None:
         app.control.advance_payment(SANDBOX, early.id, seconds=1),
     ):
         assert (await refusal(move)).details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
-    assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id, app.injection())).json
+    assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id)).json
     assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 
 
@@ -166,7 +166,7 @@ async def test_a_store_that_reconnects_and_fails_is_asked_once_a_request(request
     store.connections += 1
     store.steps.clear()
     for _ in range(3):
-        reads = (refusal(app.service.payment(SANDBOX, payment.id, app.injection())) for _ in range(requests))
+        reads = (refusal(app.service.payment(SANDBOX, payment.id)) for _ in range(requests))
         assert {error.kind.code for error in await asyncio.gather(*reads)} == {"store_unavailable"}
     assert len(store.steps) == 3
     await refusal(app.create("order-1002-payment"))
@@ -181,7 +181,7 @@ async def test_a_damaged_record_is_an_error_of_the_store() -> None:
     values = store._sandboxes[SANDBOX].values
     [token] = values
     values[token] = b"\xff" + values[token][1:]
-    for request in (app.service.payment(SANDBOX, payment.id, app.injection()), app.create()):
+    for request in (app.service.payment(SANDBOX, payment.id), app.create()):
         assert (await refusal(request)).kind.code == "store_unavailable"
 
 

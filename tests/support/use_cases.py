@@ -9,7 +9,7 @@ import pytest
 
 from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
-from paymock.app.faults import Injection
+from paymock.app.faults import FaultInjection
 from paymock.app.journal import StoredEntry, encode_entry
 from paymock.app.payments import PaymentsService
 from paymock.payments.files import load_catalog
@@ -39,22 +39,19 @@ class UseCases:
         self.clock = ManualClock()
         self.sandboxes = Sandboxes(store, self.clock, origin or new_metadata(NOON, 0, "tests"))
         self.service = PaymentsService(load_catalog(None), 100, self.sandboxes)
+        self.faults = FaultInjection(self.sandboxes, self.service)
         self.control = ControlService(load_catalog(None), self.sandboxes)
         self.checkouts = CheckoutService(load_catalog(None), self.sandboxes)
-
-    def injection(self, attempt: str = "") -> Injection:
-        return self.control.injection(SANDBOX, lambda: attempt)
 
     async def create(
         self,
         key: str = "order-1001-payment",
         scenario: str | None = None,
-        injection: Injection | None = None,
         **changes: Any,
     ) -> tuple[Payment, bool]:
         body = order(**changes)
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
-        created = await self.service.create_payment(request, scenario, injection or self.injection(key))
+        created = await self.service.create_payment(request, scenario)
         return msgspec.json.decode(created.payment.json, type=Payment), created.replayed
 
 

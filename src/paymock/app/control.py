@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
-from paymock.app.faults import FaultRules, Injection
+from paymock.app.faults import FaultRules
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, StoredEntry
 from paymock.app.lookup import (
@@ -30,12 +30,11 @@ from paymock.payments.catalog import Catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
-from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import State, state_at
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot, replay_of
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment
@@ -197,7 +196,9 @@ class ControlService:
         token, replayed = secrets.token_hex(16), False
         while True:
             if request is not None:
-                token, replayed = await self._sandboxes.find_key(payment.sandbox, request, DepositRecord)
+                token, current = await self._sandboxes.find_key(sandbox, request.idempotency_key)
+                [stored] = current.values
+                replayed = stored is not None and replay_of(stored, request, DepositRecord, current).replayed
             deposits = payment.simulation.deposits
             if any(existing.token == token for existing in deposits):
                 break
@@ -296,24 +297,6 @@ class ControlService:
 
     async def reset(self, sandbox: str) -> None:
         await self._sandboxes.reset(sandbox)
-
-    def injection(self, sandbox: str, attempt: Callable[[], str]) -> Injection:
-        """The faults of one request."""
-        return Injection(self._sandboxes, sandbox, attempt)
-
-    async def order_and_lead(self, sandbox: str, payment_id: str) -> tuple[str | None, int | None]:
-        """Return the order of a payment, and how many milliseconds it is ahead of its sandbox; None twice if
-        there is no such payment, or no store.
-        """
-        try:
-            payment = await self._find(sandbox, payment_id)
-        except PaymockError:
-            return None, None
-        return payment.record.order_id, payment.simulation.time_offset
-
-    async def payment_id_of(self, sandbox: str, idempotency_key: str) -> str:
-        snapshot = await self._sandboxes.snapshot(sandbox)
-        return PAYMENT_PREFIX + self._sandboxes.token(snapshot, idempotency_key)
 
     async def _find(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
         return await find_payment(self._sandboxes, sandbox, payment_id)

@@ -3,31 +3,33 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from paymock.app.lookup import find_payment
+from paymock.app.payments import PaymentsService
 from paymock.payments import records
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Decision, SandboxRecord, counted, decide, hold, take_scenario
-from paymock.rules.faults import MAX_HANG, Fault, FaultRule, FaultTarget
+from paymock.rules.fault_injection import Decision, NeedsAttemptNumber, SandboxRecord, counted, decide, hold
+from paymock.rules.faults import MAX_HANG, FaultRule, FaultTarget
+from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.sandboxes import Created, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import KeyedRequest, SandboxChanged, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
-from paymock.schemas.public import PAYMENT_OPERATIONS
+from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import STATE
+
+T = TypeVar("T")
 
 MAX_RULES = 100
 """The most rules of a sandbox."""
 
 _PREFIX = "flt_"
-
-
-class Prevented(Exception):
-    """The request was accepted, but its fault applies before it is carried out."""
 
 
 class FaultRules:
@@ -89,135 +91,121 @@ class FaultRules:
         await self._sandboxes.change(sandbox, lambda snapshot: replace(snapshot.record, rules=()))
 
 
-class Injection(Struct, eq=False):
-    """What one request below `/v1` gets of the fault rules and overrides of its sandbox. It is decided once:
-    with what the request adds or, if it adds nothing, after it was carried out.
-
-    `attempt` tells the attempts of one operation from those of others. `rule_id` is that of the rule that has
-    the `fault`, if it is not of a header or an override. `seen` is the own record of the sandbox as the
-    request has read it.
+class RequestAttempt(Struct, frozen=True):
+    """What decides about the fault of a request. `identity` tells the attempts of one request from those of
+    others. A valid creation of a payment without a header for its scenario or fault has a `creation`.
     """
 
-    sandboxes: Sandboxes
     sandbox: str
-    attempt: Callable[[], str]
-    decided: bool = False
-    fault: Fault | None = None
-    rule_id: str | None = None
-    target: FaultTarget | None = None
-    seen: SandboxRecord | None = None
-    _decision: Decision | None = None
-    _attempts: dict[str, int] = {}
+    operation: str
+    identity: str
+    payment_id: str | None = None
+    order_id: str | None = None
+    idempotency_key: str | None = None
+    creation: KeyedRequest | None = None
 
-    @property
-    def is_before(self) -> bool:
-        """Whether the fault applies before the request is carried out."""
-        return self.fault is not None and not self.fault.after
 
-    @property
-    def is_without_fault(self) -> bool:
-        """Whether the request gets no fault, as most requests."""
-        if self.decided:
-            return self.fault is None
-        return self.seen is not None and not self.seen.rules
+class FaultInjection:
+    """Decides which fault a request gets, from its sandbox as it is before."""
 
-    @property
-    def is_due(self) -> bool:
-        """Whether there are rules that have not counted the request."""
-        return not self.decided and self.seen is not None and bool(self.seen.rules)
+    def __init__(self, sandboxes: Sandboxes, payments: PaymentsService) -> None:
+        self._sandboxes = sandboxes
+        self._payments = payments
+        self.waiting_request = sandboxes.notifier.waiting_request
 
-    async def see(self) -> None:
-        """Read the rules of the sandbox. Raises PaymockError `store_unavailable`."""
-        self.seen = (await self.sandboxes.snapshot(self.sandbox)).record
+    def undisturbed(self, sandbox: str, operation: str) -> Decision | None:
+        """Return the decision about a request that neither a rule nor an override can select, by the sandbox
+        as this process knows it; None if one can.
+        """
+        record = self._sandboxes.known_record(sandbox)
+        if (record.faults and operation == CREATE_PAYMENT) or record.has_rule_for(operation):
+            return None
+        return Decision(record, record)
+
+    async def refresh(self, sandbox: str) -> None:
+        """Learn what other processes have changed. Raises PaymockError `store_unavailable`."""
+        await self._sandboxes.snapshot(sandbox)
 
     async def decide(
-        self, snapshot: SandboxSnapshot, target: FaultTarget, *, takes_overrides: bool
-    ) -> Decision | None:
-        """Decide for an accepted request; the decision is to be stored with what it adds. None: the sandbox
-        has changed meanwhile.
-
-        Raises Prevented, with the decision stored, if the fault applies before the request is carried out.
+        self, attempt: RequestAttempt, create: Callable[[Decision], Awaitable[T]]
+    ) -> tuple[Decision, FaultTarget, T | None]:
+        """Decide about a request, and count it. `create` carries out a new creation with the decision, which
+        it stores in the same step, or raises SandboxChanged. Raises PaymockError `store_unavailable`.
         """
-        record = snapshot.record
-        self._decision = None  # what was decided for another record of the sandbox is forgotten
-        if not (record.has_faults or record.scenarios):
-            return Decision(record)
-        if self.decided:
-            return take_scenario(record, target.order_id) if takes_overrides else Decision(record)
-        decision = await self._decide(record, target, takes_overrides=takes_overrides)
-        if decision.fault is None or decision.fault.after:
-            self._decision, self.target = decision, target
-            return decision
-        if not await self._store(snapshot, decision.record):
-            return None
-        self.settle(target, decision.fault, decision.rule_id)
-        raise Prevented
-
-    def added(self, created: Created[Any]) -> None:
-        """Settle what was decided, if it was stored: a repeated request has added nothing."""
-        self.seen = created.snapshot.record
-        if not (created.replayed or self.decided):
-            self.decided = True
-            if self._decision is not None:
-                self.fault, self.rule_id = self._decision.fault, self._decision.rule_id
-
-    async def decide_alone(self, target: FaultTarget, *, has_fault: bool = False) -> None:
-        """Decide for a request that adds nothing. One that has a fault of its own is only counted."""
+        numbers: dict[str, int] = {}
         deadline = RetryDeadline()
-        async with self.sandboxes.turn(self.sandbox):
+        async with self._sandboxes.exclusive(attempt.sandbox):
             while True:
-                snapshot = await self.sandboxes.snapshot(self.sandbox)
-                if has_fault:
-                    decision = Decision(counted(snapshot.record, target))
-                else:
-                    decision = await self._decide(snapshot.record, target, takes_overrides=False)
-                if await self._store(snapshot, decision.record):
-                    return self.settle(target, decision.fault, decision.rule_id)
+                snapshot, target, is_new = await self._look(attempt)
+                decision = decide(snapshot.record, target, numbers, takes_override=is_new)
+                if isinstance(decision, NeedsAttemptNumber):
+                    numbers[decision.key] = await self.count_attempt(attempt, decision.key)
+                    continue
+                if is_new and not decision.prevents:
+                    try:
+                        return decision, target, await create(decision)
+                    except SandboxChanged:
+                        pass
+                    except PaymockError as error:
+                        if error.kind.code == "store_unavailable":  # it may have been stored
+                            raise
+                        attempt = replace(attempt, creation=None)
+                elif decision.after is snapshot.record or await self._sandboxes.replace(
+                    snapshot, STATE, snapshot.state, records.encode(decision.after)
+                ):
+                    return decision, target, None
                 deadline.check()
 
-    def settle(self, target: FaultTarget, fault: Fault | None, rule_id: str | None = None) -> None:
-        self.decided, self.target, self.fault, self.rule_id = True, target, fault, rule_id
+    async def count(self, attempt: RequestAttempt) -> FaultTarget:
+        """Count a request that has a fault of its own. Raises PaymockError `store_unavailable`."""
+        _, target, _ = await self._look(attempt)
+        await self._sandboxes.change(attempt.sandbox, lambda before: counted(before.record, target))
+        return target
 
-    async def hold(self) -> None:
-        """Return when the rule of the fault has been deleted, after MAX_HANG seconds, or when the server
-        stops. Until then, or until it is canceled, the rule counts the request as waiting.
+    async def count_attempt(self, attempt: RequestAttempt, fault: str) -> int:
+        """Return how often the request has been attempted with `fault`, this time included."""
+        key = hashlib.blake2b(f"{attempt.identity}\n{fault}".encode(), digest_size=16).hexdigest()
+        return await self._sandboxes.increment(attempt.sandbox, f"fault {key}")
 
-        Raises PaymockError `store_unavailable`.
+    async def _look(self, attempt: RequestAttempt) -> tuple[SandboxSnapshot, FaultTarget, bool]:
+        """Return the sandbox, what its rules compare, and whether the request creates a payment."""
+        sandbox, operation, payment_id = attempt.sandbox, attempt.operation, attempt.payment_id
+        if attempt.idempotency_key is not None:
+            token, snapshot = await self._sandboxes.find_key(sandbox, attempt.idempotency_key)
+            target = FaultTarget(operation, attempt.order_id, PAYMENT_PREFIX + token)
+            creation = attempt.creation if snapshot.values == [None] else None
+            return snapshot, target, creation is not None and self._payments.accepts(creation, snapshot)
+        if payment_id is not None:
+            with suppress(PaymockError):
+                payment = await find_payment(self._sandboxes, sandbox, payment_id)
+                ahead = payment.simulation.time_offset
+                target = FaultTarget(operation, payment.record.order_id, payment_id, ahead)
+                return payment.sandbox, target, False
+        snapshot = await self._sandboxes.snapshot(sandbox)
+        return snapshot, FaultTarget(operation, attempt.order_id, payment_id), False
+
+    async def hold(self, sandbox: str, rule_id: str | None) -> None:
+        """Return when the rule has been deleted, after MAX_HANG seconds, or when the server stops. Until
+        then, or until it is canceled, the rule counts the request as waiting. Raises PaymockError
+        `store_unavailable`.
         """
         token, end = secrets.token_hex(8), asyncio.get_running_loop().time() + MAX_HANG
-        with self.sandboxes.notifier.subscribe(self.sandbox) as changes:
+
+        async def set_waiting(seconds: float) -> None:
+            def held(snapshot: SandboxSnapshot) -> SandboxRecord:
+                until = snapshot.real + round(seconds * 1000)
+                return hold(snapshot.record, rule_id, token, until, snapshot.real)
+
+            await self._sandboxes.change(sandbox, held)
+
+        with self._sandboxes.notifier.subscribe(sandbox) as changes:
             try:
-                await self._set_waiting(token, MAX_HANG)
-                while (await self.sandboxes.snapshot(self.sandbox)).record.rule(self.rule_id) is not None:
+                await set_waiting(MAX_HANG)
+                while (await self._sandboxes.snapshot(sandbox)).record.rule(rule_id) is not None:
                     if not await changes.next(end):
                         break
             finally:
-                await self._set_waiting(token, 0)
-
-    async def _set_waiting(self, token: str, seconds: float) -> None:
-        def held(snapshot: SandboxSnapshot) -> SandboxRecord:
-            until = snapshot.real + round(seconds * 1000)
-            return hold(snapshot.record, self.rule_id, token, until, snapshot.real)
-
-        async with self.sandboxes.turn(self.sandbox):
-            await self.sandboxes.change(self.sandbox, held)
-
-    async def _decide(self, record: SandboxRecord, target: FaultTarget, *, takes_overrides: bool) -> Decision:
-        while True:
-            decision = decide(record, target, self._attempts, takes_overrides=takes_overrides)
-            if isinstance(decision, Decision):
-                return decision
-            self._attempts[decision.key] = await self.count_attempt(decision.key)
-
-    async def _store(self, snapshot: SandboxSnapshot, record: SandboxRecord) -> bool:
-        if record is snapshot.record:
-            return True
-        return await self.sandboxes.replace(snapshot, STATE, snapshot.state, records.encode(record))
-
-    async def count_attempt(self, fault: str) -> int:
-        """Return how often the operation has been attempted with `fault`, this time included."""
-        key = hashlib.blake2b(f"{self.attempt()}\n{fault}".encode(), digest_size=16).hexdigest()
-        return await self.sandboxes.increment(self.sandbox, f"fault {key}")
+                await set_waiting(0)
 
 
 def _public(rule: FaultRule, now: int) -> schemas.FaultRule:

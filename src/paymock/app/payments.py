@@ -4,23 +4,22 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from paymock.app.faults import Injection
 from paymock.app.lookup import find_payment
 from paymock.payments import endpoints, records, views
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FaultTarget
-from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
+from paymock.rules.fault_injection import SandboxRecord, take_scenario
+from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, scenario_of
-from paymock.sandbox.sandboxes import Accepted, Created, KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Created, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
-from paymock.schemas.public import CREATE_PAYMENT, CreatedWebhookEndpoint, WebhookEndpointList
+from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
 
 # Annotations of inner functions are evaluated at each call, which takes 5 us for these.
-_AcceptedPayment = Accepted[PaymentRecord] | None
-_AcceptedEndpoint = Accepted[EndpointRecord] | None
+_NewPayment = tuple[PaymentRecord, SandboxRecord]
+_NewEndpoint = tuple[EndpointRecord, SandboxRecord]
 
 
 class CreatedPayment(Struct, frozen=True):
@@ -62,65 +61,58 @@ class PaymentsService:
             raise PaymockError("chain_not_found")
         return AssetList(data=list(assets.values()))
 
-    async def create_payment(
-        self, request: KeyedRequest, scenario: str | None, injection: Injection
-    ) -> CreatedPayment:
+    async def create_payment(self, request: KeyedRequest, scenario: str | None) -> CreatedPayment:
         """Return the payment as it was created, and whether this request repeats an earlier one.
 
         Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
         DEFAULT_SCENARIO. A repeated request shows the payment as it was at its creation, so no reply is ever
         stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
-        Prevented. Specification: "POST /v1/payments", "Limits".
+        SandboxChanged. Specification: "POST /v1/payments", "Limits".
         """
 
-        def new(token: str, snapshot: SandboxSnapshot, chosen: Scenario) -> PaymentRecord:
-            creation = views.CreationContext(token, request.fingerprint, chosen, snapshot.now)
-            return views.create_record(request.body, creation, self._catalog, self._fee_bps)
+        def new(token: str, now: int, sandbox: SandboxRecord) -> _NewPayment:
+            record = self._record(request, token, now, self.scenarios[scenario or DEFAULT_SCENARIO])
+            if scenario is None and sandbox.scenarios:
+                sandbox, override = take_scenario(sandbox, record.order_id)
+                if override is not None:
+                    chosen = scenario_of(override.value, override.custom_scenario)
+                    record = self._record(request, token, now, chosen)
+            return record, sandbox
 
-        async def accept(token: str, snapshot: SandboxSnapshot) -> _AcceptedPayment:
-            record = new(token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
-            target = FaultTarget(CREATE_PAYMENT, record.order_id, PAYMENT_PREFIX + token)
-            decision = await injection.decide(snapshot, target, takes_overrides=scenario is None)
-            if decision is None:
-                return None
-            if decision.scenario is not None:
-                chosen = scenario_of(decision.scenario.value, decision.scenario.custom_scenario)
-                record = new(token, snapshot, chosen)
-            return record, decision.record
-
-        created = await self._sandboxes.create(request, PaymentRecord, accept)
-        injection.added(created)
-        record = created.record
+        created = await self._sandboxes.create(request, PaymentRecord, new)
         timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
-        payment = timeline.at_creation if timeline else rendered_at_creation(record)
-        return CreatedPayment(payment, record.scenario, created.replayed, _key_expired(created))
+        payment = timeline.at_creation if timeline else rendered_at_creation(created.record)
+        return CreatedPayment(payment, created.record.scenario, created.replayed, _key_expired(created))
 
-    async def payment(self, sandbox: str, payment_id: str, injection: Injection) -> RenderedPayment:
+    def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
+        """Whether a request with an unused key is valid, and creates a payment."""
+        try:
+            self._record(request, "", sandbox.now, self.scenarios[DEFAULT_SCENARIO])
+        except PaymockError:
+            return False
+        return True
+
+    def _record(self, request: KeyedRequest, token: str, now: int, scenario: Scenario) -> PaymentRecord:
+        creation = views.CreationContext(token, request.fingerprint, scenario, now)
+        return views.create_record(request.body, creation, self._catalog, self._fee_bps)
+
+    async def payment(self, sandbox: str, payment_id: str) -> RenderedPayment:
         """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
         "GET /v1/payments/{payment_id}" and the attempts.
         """
-        payment = await find_payment(self._sandboxes, sandbox, payment_id)
-        injection.seen = payment.sandbox.record
-        return payment.rendered
+        return (await find_payment(self._sandboxes, sandbox, payment_id)).rendered
 
-    async def create_endpoint(
-        self, request: KeyedRequest, injection: Injection
-    ) -> tuple[CreatedWebhookEndpoint, bool, bool]:
+    async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool, bool]:
         """Return the endpoint as it was created, with its secret, whether this request repeats an earlier
-        one, and whether the real service has forgotten its key.
-
-        Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
-        Prevented. Specification: "POST /v1/webhooks".
+        one, and whether the real service has forgotten its key. Raises PaymockError `validation_failed`,
+        `capacity_exceeded`, or the idempotency conflict; and SandboxChanged. Specification: "POST
+        /v1/webhooks".
         """
 
-        async def accept(token: str, snapshot: SandboxSnapshot) -> _AcceptedEndpoint:
-            record = endpoints.create_record(request.body, token, request.fingerprint, snapshot.now)
-            target = FaultTarget("createWebhookEndpoint")
-            decision = await injection.decide(snapshot, target, takes_overrides=False)
-            return decision and (record, decision.record)
+        def new(token: str, now: int, sandbox: SandboxRecord) -> _NewEndpoint:
+            return endpoints.create_record(request.body, token, request.fingerprint, now), sandbox
 
-        created = await self._sandboxes.create(request, EndpointRecord, accept, limit=endpoints.MAX_ENDPOINTS)
-        injection.added(created)
+        created = await self._sandboxes.create(request, EndpointRecord, new, limit=endpoints.MAX_ENDPOINTS)
         return endpoints.render_created(created.record), created.replayed, _key_expired(created)
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:

@@ -1,5 +1,5 @@
-"""What a request gets of all that waits in its sandbox: the fault of a rule or of an override, and the
-scenario of an override. It is decided once, and stored with what the request adds. See docs/faults.md.
+"""What waits in a sandbox for requests: the fault of a rule or of an override, decided once, before a request
+is carried out; and the scenario of an override, taken by a creation. See docs/faults.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,24 +36,30 @@ class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
     faults: tuple[Override, ...] = ()
     rules: tuple[FaultRule, ...] = ()
 
-    @property
-    def has_faults(self) -> bool:
-        return bool(self.rules or self.faults)
+    def has_rule_for(self, operation: str) -> bool:
+        return bool(self.rules) and any(rule.operation in (None, operation) for rule in self.rules)
 
     def rule(self, rule_id: str | None) -> FaultRule | None:
         return next((rule for rule in self.rules if rule.id == rule_id), None)
 
 
 class Decision(NamedTuple):
-    """The sandbox after a request, and what the request gets. `rule_id`: of the rule that has the fault."""
+    """The sandbox before and after a request is counted, and the fault that the request gets: of the rule
+    with this id or, without one, of an override.
+    """
 
-    record: SandboxRecord
+    before: SandboxRecord
+    after: SandboxRecord
     fault: Fault | None = None
-    scenario: Override | None = None
     rule_id: str | None = None
 
+    @property
+    def prevents(self) -> bool:
+        """Whether the fault applies before the request is carried out."""
+        return self.fault is not None and not self.fault.after
 
-class UncountedAttempt(NamedTuple):
+
+class NeedsAttemptNumber(NamedTuple):
     """In place of a decision: the number of this attempt with the rule (its id) or the override (its text) is
     needed first, since its fault is limited to the first attempts of an operation.
     """
@@ -62,70 +68,41 @@ class UncountedAttempt(NamedTuple):
 
 
 def decide(
-    record: SandboxRecord, target: FaultTarget, attempts: Mapping[str, int], *, takes_overrides: bool
-) -> Decision | UncountedAttempt:
-    """What the request of this target gets: of the first rule that is due, otherwise of overrides.
-
-    Every rule counts the requests that it selects. `takes_overrides`: it is an accepted creation without
-    headers of its own. `attempts` are the numbers of this attempt, as far as they have been counted.
+    record: SandboxRecord, target: FaultTarget, attempts: Mapping[str, int], *, takes_override: bool
+) -> Decision | NeedsAttemptNumber:
+    """The fault of the request of this target: of the first rule that is due, otherwise of the first override
+    for its order, if it `takes_override`. `attempts` are the numbers of this attempt, as far as they have
+    been counted.
     """
-    rule = _due_rule(record.rules, target, attempts)
-    if isinstance(rule, UncountedAttempt):
-        return rule
-    record = counted(record, target, rule)
-    fault, rule_id = (None, None) if rule is None else (parse_fault(rule.fault), rule.id)
-    if not takes_overrides:
-        return Decision(record, fault, rule_id=rule_id)
-    if rule is None:
-        overridden = _take_fault(record, target.order_id, attempts)
-        if isinstance(overridden, UncountedAttempt):
-            return overridden
-        record, fault, *_ = overridden
-    if fault is not None and not fault.after:  # nothing is created, or not yet
-        return Decision(record, fault, rule_id=rule_id)
-    return take_scenario(record, target.order_id)._replace(fault=fault, rule_id=rule_id)
-
-
-def _due_rule(
-    rules: Sequence[FaultRule], target: FaultTarget, attempts: Mapping[str, int]
-) -> FaultRule | UncountedAttempt | None:
-    """The first rule that is due and whose fault is not limited to earlier attempts."""
-    for rule in rules:
+    for rule in record.rules:
         if rule.selects(target) and rule.is_due:
             fault = parse_fault(rule.fault)
-            if fault is None or fault.times is None:
-                return rule
-            if rule.id not in attempts:
-                return UncountedAttempt(rule.id)
-            if attempts[rule.id] <= fault.times:
-                return rule
-    return None
-
-
-def _take_fault(
-    record: SandboxRecord, order_id: str | None, attempts: Mapping[str, int]
-) -> Decision | UncountedAttempt:
-    """The first fault of the queue. One that prevents the first `times` attempts is taken with the last."""
-    override = first_for(record.faults, order_id)
-    if override is None:
-        return Decision(record)
-    fault, attempt = parse_fault(override.value), 1
-    if fault and fault.times:
-        if override.value not in attempts:
-            return UncountedAttempt(override.value)
-        attempt = attempts[override.value]
-    last = (fault and fault.prevents and fault.times) or attempt
+            limit = fault and fault.times
+            if limit and rule.id not in attempts:
+                return NeedsAttemptNumber(rule.id)
+            if not limit or attempts[rule.id] <= limit:
+                return Decision(record, counted(record, target, rule), fault, rule.id)
+    after = counted(record, target)
+    override = first_for(record.faults, target.order_id) if takes_override else None
+    fault = parse_fault(override.value) if override else None
+    if override is None or fault is None:
+        return Decision(record, after)
+    if fault.times and override.value not in attempts:
+        return NeedsAttemptNumber(override.value)
+    attempt = attempts[override.value] if fault.times else 1
+    # What prevents the first attempts is taken with the last of them.
+    last = (fault.prevents and fault.times) or attempt
     if attempt == last:
-        record = replace(record, faults=without(record.faults, override))
-    return Decision(record, fault if attempt <= last else None)
+        after = replace(after, faults=without(after.faults, override))
+    return Decision(record, after, fault if attempt <= last else None)
 
 
-def take_scenario(record: SandboxRecord, order_id: str | None) -> Decision:
-    """The scenario alone, for a creation whose fault has been decided."""
+def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxRecord, Override | None]:
+    """The first scenario for a creation of this order, and the sandbox without it."""
     scenario = first_for(record.scenarios, order_id)
     if scenario is None:
-        return Decision(record)
-    return Decision(replace(record, scenarios=without(record.scenarios, scenario)), scenario=scenario)
+        return record, None
+    return replace(record, scenarios=without(record.scenarios, scenario)), scenario
 
 
 def counted(record: SandboxRecord, target: FaultTarget, applied: FaultRule | None = None) -> SandboxRecord:

@@ -6,6 +6,7 @@ A fault is text, the same in the header `X-Mock-Fault`, in a rule and in an over
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -144,6 +145,7 @@ class Fault(NamedTuple):
         return self.kind in (FaultKind.DROP, FaultKind.RESET, FaultKind.HANG)
 
 
+@lru_cache(maxsize=1_000)  # a rule is parsed at each request that it may select
 def parse_fault(text: str) -> Fault | None:
     """The fault that `text` describes (`status=503; after; times=2`, `drop`), or None if it is invalid."""
     match = _FAULT.fullmatch(text)

@@ -4,7 +4,7 @@ a sandbox, and notifies its subscribers.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -25,7 +25,7 @@ from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import SandboxRecord
+from paymock.rules.fault_injection import Decision, SandboxRecord
 from paymock.sandbox import metadata as store_metadata
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
@@ -35,23 +35,26 @@ from paymock.stores.base import STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
-Accepted = tuple[R, SandboxRecord]
-"""A new record, and the own record of its sandbox after it."""
 
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
 
-_CACHED_STATES = 1_000
+_CACHED_STATES = 10_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
 the journal none to tell the virtual time.
 """
 
 
 _INITIAL = SandboxRecord()
+_UNSEEN = (None, _INITIAL)
 
 
 class SeedMismatch(Exception):
     """A store was created with another seed than the requested one."""
+
+
+class SandboxChanged(Exception):
+    """The fault of a creation was decided from another state of its sandbox, or for an unused key."""
 
 
 class SandboxSnapshot(Struct, frozen=True):
@@ -89,12 +92,15 @@ class Created(Struct, Generic[R], frozen=True):
 
 
 class KeyedRequest(Struct, frozen=True):
-    """A state-changing request: its sandbox, its idempotency key, its fingerprint and its body."""
+    """A state-changing request: its sandbox, its idempotency key, its fingerprint, its body, and what was
+    decided about its fault, to be stored with what it creates.
+    """
 
     sandbox: str
     idempotency_key: str
     fingerprint: bytes
     body: Any
+    decision: Decision | None = None
 
 
 def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
@@ -148,7 +154,7 @@ class Sandboxes:
         self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log_buffer = LogBuffer(self._write_log, until_read=self.never_waits)
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
@@ -158,6 +164,14 @@ class Sandboxes:
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
         return self._snapshot_of(sandbox, state, values, real)
+
+    def _known(self, sandbox: str) -> SandboxSnapshot:
+        """Return the sandbox now, by its own record as this process knows it."""
+        return self._snapshot_of(sandbox, self._states.get(sandbox, _UNSEEN)[0], [], self._clock())
+
+    def known_record(self, sandbox: str) -> SandboxRecord:
+        """Return the own record of the sandbox that this process has read or written last."""
+        return self._states.get(sandbox, _UNSEEN)[1]
 
     def virtual_time(self, sandbox: str, real: int) -> int:
         """Return the virtual time of the sandbox at the real time `real`, without a step of the store: by its
@@ -197,11 +211,11 @@ class Sandboxes:
                 await self._log_buffer.flush()
         await self._store.close()
 
-    def turn(self, sandbox: str) -> asyncio.Lock:
-        """A lock of the sandbox, for changes that all requests of a process make: without taking turns, they
-        would overtake each other.
+    def exclusive(self, sandbox: str) -> asyncio.Lock:
+        """A lock of the sandbox, for changes that all requests of a process make: they would overtake each
+        other.
         """
-        return self._turns.setdefault(sandbox, asyncio.Lock())
+        return self._locks.setdefault(sandbox, asyncio.Lock())
 
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
@@ -210,15 +224,16 @@ class Sandboxes:
         what `compute` raises.
         """
         deadline = RetryDeadline()
-        while True:
-            before = await self.snapshot(sandbox)
-            record = compute(before)
-            if record is before.record:
-                return before
-            after = records.encode(record)
-            if await self.replace(before, STATE, before.state, after):
-                return self._snapshot_of(sandbox, after, [], before.real)
-            deadline.check()
+        async with self.exclusive(sandbox):
+            while True:
+                before = await self.snapshot(sandbox)
+                record = compute(before)
+                if record is before.record:
+                    return before
+                after = records.encode(record)
+                if await self.replace(before, STATE, before.state, after):
+                    return self._snapshot_of(sandbox, after, [], before.real)
+                deadline.check()
 
     async def replace(
         self,
@@ -242,82 +257,55 @@ class Sandboxes:
         self,
         request: KeyedRequest,
         kind: type[R],
-        accept: Callable[[str, SandboxSnapshot], Awaitable[Accepted[R] | None]],
+        new: Callable[[str, int, SandboxRecord], tuple[R, SandboxRecord]],
         limit: int | None = None,
     ) -> Created[R]:
         """Return the record behind an idempotency key, which is created if it is missing.
 
-        `accept` returns it for its token and the sandbox, with the new own record of the sandbox, or None if
-        it has met another one in the store. The token of the idempotency key is the key of the record, so
-        that adding it is both the insert and the check, and one of any number of concurrent duplicates is
-        stored. Raises what `accept` raises, PaymockErrors unless the key has been used; PaymockError
-        `capacity_exceeded`, or the idempotency conflict. Specification: "Limits".
+        `new` returns it for its token, the virtual time and the own record of the sandbox, with that record
+        after it. The token of the idempotency key is the key of the record, so that adding it is both the
+        insert and the check, and one of any number of concurrent duplicates is stored. Raises what `new`
+        raises, unless the key has been used; PaymockError `capacity_exceeded`, or the idempotency conflict;
+        and SandboxChanged. Specification: "Limits".
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        sandbox = request.sandbox
-        state, _ = self._states.get(sandbox, (None, None))
-        snapshot = self._snapshot_of(sandbox, state, [], self._clock())
-        deadline, turn = RetryDeadline(), None
-        try:
-            while True:
-                if turn is None and snapshot.record.has_faults and not self.never_waits:
-                    waiting = self.turn(sandbox)
-                    await waiting.acquire()
-                    turn, deadline = waiting, RetryDeadline()
-                    snapshot = await self.snapshot(sandbox)
-                outcome = await self._create_once(snapshot, request, kind, accept, limit)
-                if isinstance(outcome, Created):
-                    return outcome
-                snapshot = outcome
-                deadline.check()
-        finally:
-            if turn is not None:
-                turn.release()
+        snapshot = self._known(request.sandbox)
+        decision, deadline = request.decision, RetryDeadline()
+        while True:
+            if decision is not None and decision.before is not snapshot.record:
+                raise SandboxChanged
+            token = self.token(snapshot, request.idempotency_key)
+            current = await self._newer(snapshot, token) if self.never_waits else None
+            if current is None:
+                try:
+                    record, after = new(token, snapshot.now, decision.after if decision else snapshot.record)
+                except PaymockError:
+                    current = await self.snapshot(request.sandbox, token)
+                    if current.values == [None] and current.state == snapshot.state:  # the key is unused
+                        raise
+                else:
+                    value = records.encode(record)
+                    current = await self._add(snapshot, token, value, record.KIND, after, limit)
+                    if current is None:
+                        return Created(record, value, replayed=False, snapshot=snapshot)
+            [existing] = current.values
+            if existing is not None:
+                if decision is None or decision.after is current.record:  # nothing to store
+                    return replay_of(existing, request, kind, current)
+                raise SandboxChanged
+            snapshot = current
+            deadline.check()
 
-    async def _create_once(
-        self,
-        snapshot: SandboxSnapshot,
-        request: KeyedRequest,
-        kind: type[R],
-        accept: Callable[[str, SandboxSnapshot], Awaitable[Accepted[R] | None]],
-        limit: int | None,
-    ) -> Created[R] | SandboxSnapshot:
-        """Create the record in the sandbox of this snapshot, or return a later one if that has changed."""
-        token = self.token(snapshot, request.idempotency_key)
-        # what `accept` may store before the addition is for an unused key only
-        checked = self.never_waits or snapshot.record.has_faults
-        current = await self._newer(snapshot, token) if checked else None
-        if current is None:
-            try:
-                accepted = await accept(token, snapshot)
-            except PaymockError as error:
-                if error.kind.code == "store_unavailable":  # whether it has stored something is unknown
-                    raise
-                current = await self.snapshot(request.sandbox, token)
-                if current.values == [None] and current.state == snapshot.state:  # the key is unused
-                    raise
-            else:
-                if accepted is None:
-                    return await self.snapshot(request.sandbox)
-                record, new_state = accepted
-                value = records.encode(record)
-                current = await self._add(snapshot, token, value, record.KIND, new_state, limit)
-                if current is None:
-                    return Created(record, value, replayed=False, snapshot=snapshot)
-        [existing] = current.values
-        return current if existing is None else _replayed(existing, request, kind, current)
-
-    async def find_key(
-        self, snapshot: SandboxSnapshot, request: KeyedRequest, kind: type[R]
-    ) -> tuple[str, bool]:
-        """Return the token of an idempotency key, and whether an earlier request has used the key. Raises
-        PaymockError, the idempotency conflict.
-        """
-        token = self.token(snapshot, request.idempotency_key)
-        current = await self.snapshot(request.sandbox, token)
-        [existing] = current.values
-        return token, existing is not None and _replayed(existing, request, kind, current).replayed
+    async def find_key(self, sandbox: str, idempotency_key: str) -> tuple[str, SandboxSnapshot]:
+        """Return the token of an idempotency key, and the sandbox with what is stored under it."""
+        known = self._known(sandbox)
+        while True:
+            token = self.token(known, idempotency_key)
+            snapshot = await self.snapshot(sandbox, token)
+            if snapshot.record.generation == known.record.generation:
+                return token, snapshot
+            known = snapshot
 
     def append(self, sandbox: str, log: str, entry: Entry, *, keep: int) -> None:
         """Add `entry` to a log of which at least the last `keep` entries are kept. It is buffered, and lost
@@ -440,7 +428,7 @@ class Sandboxes:
         return record
 
 
-def _replayed(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
+def replay_of(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
     """Return the existing resource that `request` repeats. Raises PaymockError, the idempotency conflict."""
     existing = records.decode(stored)
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):

@@ -5,6 +5,7 @@ from functools import partial
 
 from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
+from paymock.app.faults import FaultInjection
 from paymock.app.payments import PaymentsService
 from paymock.http.auth import Keyring
 from paymock.http.hosts import AllowedHosts
@@ -19,7 +20,7 @@ from paymock.stores.base import Store
 from paymock.web.application import Application
 from paymock.web.documents import CONTROL, PUBLIC, OpenApiDocument
 from paymock.web.operations import checkout, control, health, public
-from paymock.web.operations.faults import ignore_faults, inject_fault
+from paymock.web.operations.faults import inject_fault
 from paymock.web.operations.operations import handler_of
 from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.handlers import (
@@ -54,14 +55,14 @@ def create_app(
     control_service = (
         ControlService(catalog, sandboxes, scenarios, log.without_secrets) if settings.control else None
     )
+    fault_injection = FaultInjection(sandboxes, payments_service)
     keyring = keyring or Keyring(settings.api_keys)
     in_memory = settings.store == MEMORY_STORE
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
-        carry_out = handler_of(operation, payments_service)
-        handler: Handler = partial(ignore_faults, sandboxes, carry_out=carry_out)
+        handler: Handler = handler_of(operation, payments_service)
         if control_service is not None:
-            handler = partial(inject_fault, control_service, carry_out=carry_out)
+            handler = partial(inject_fault, fault_injection, carry_out=handler)
         route = Route(handler, needs_key=True, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
     for operation in health.OPERATIONS:

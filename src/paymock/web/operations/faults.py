@@ -3,29 +3,33 @@ docs/faults.md.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from paymock.app.control import ControlService
-from paymock.app.faults import Injection, Prevented
+from paymock.app.faults import FaultInjection, RequestAttempt
 from paymock.http.auth import REALM
 from paymock.http.headers import idempotency_key
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, refusal
+from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
+from paymock.rules.fault_injection import Decision
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
-from paymock.sandbox.sandboxes import Sandboxes
-from paymock.schemas.public import CREATE_PAYMENT
+from paymock.sandbox.retries import RetryDeadline
+from paymock.sandbox.sandboxes import SandboxChanged
+from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
+from paymock.web.operations.operations import keyed_request
 from paymock.web.telemetry.journal_entry import order_id_of
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
+
+_OWN_HEADERS = (b"x-mock-scenario", b"x-mock-fault")
+"""A creation with one of them takes no override."""
 
 _STATUSES = frozenset(HTTPStatus)
 _MESSAGES = {
@@ -38,88 +42,86 @@ _GATEWAY_PAGE = (
 )
 
 
-CarryOut = Callable[[Request, Injection], Awaitable[Response]]
-"""Carries out a request, and decides about its fault if it adds something."""
-
-
-async def ignore_faults(sandboxes: Sandboxes, request: Request, carry_out: CarryOut) -> Response:
-    """Carry out a request whatever faults another server has left in the store."""
-    return await carry_out(
-        request, Injection(sandboxes, request.sandbox, partial(_attempt, request), decided=True)
-    )
-
-
-async def inject_fault(control: ControlService, request: Request, carry_out: CarryOut) -> Response:
+async def inject_fault(faults: FaultInjection, request: Request, carry_out: Handler) -> Response:
     """Carry out a request below `/v1` with the fault of its header, or of a rule or an override of its
     sandbox, in this order. The response has the fault that was applied. Raises PaymockError `invalid_fault`.
     """
-    injection = control.injection(request.sandbox, partial(_attempt, request))
     header = _fault_header(request) if b"x-mock-fault" in request.headers else None
-    if header is not None:
-        await _take_header(control, request, injection, header)
-    response = Response(0) if injection.is_before else await _result(request, carry_out, injection)
-    if injection.is_without_fault:
-        return response
-    if injection.seen is None and not injection.decided:
-        await _see(injection, response)
-    if injection.is_due:
-        await injection.decide_alone(await _target(control, request))
-    fault = injection.fault
+    response, deadline = None, RetryDeadline()
+    while header is None and (decision := faults.undisturbed(request.sandbox, request.operation)):
+        request.decision = decision
+        try:
+            response = await _result(request, carry_out)
+        except SandboxChanged:  # another process has changed it
+            deadline.check()
+            continue
+        if request.method == "POST" and response.error is None:
+            return response
+        if (
+            response.error is not None or request.operation not in PAYMENT_READS
+        ):  # it has not seen its sandbox
+            with suppress(PaymockError):  # the catalog needs no store
+                await faults.refresh(request.sandbox)
+        if faults.undisturbed(request.sandbox, request.operation):
+            return response
+    request.decision = None
+    return await _inject(faults, request, carry_out, header, response)
+
+
+async def _inject(
+    faults: FaultInjection,
+    request: Request,
+    carry_out: Handler,
+    header: str | None,
+    response: Response | None,
+) -> Response:
+    """Decide about a request to which a fault may apply, and carry it out unless there is a response."""
+    attempt = await _attempt(request)
+    if header is None:
+
+        async def create(decision: Decision) -> Response:
+            request.decision = decision
+            try:
+                return await carry_out(request)
+            finally:
+                request.decision = None
+
+        decision, target, created = await faults.decide(attempt, create)
+        fault, rule_id, response = decision.fault, decision.rule_id, created or response
+    else:
+        target, rule_id = FaultTarget(request.operation), None
+        with suppress(PaymockError):  # the fault of a header needs no store
+            target = await faults.count(attempt)
+        fault = requested_fault(header)
+        if fault.times and await faults.count_attempt(attempt, header) > fault.times:
+            fault = None
     if fault is None:
-        return response
-    carried_out = response if fault.after else None
+        return response or await _result(request, carry_out)
+    carried_out = (response or await _result(request, carry_out)) if fault.after else None
     if fault.keeps_reply:
         try:
-            await _postpone(control, request, injection, fault)
+            if fault.kind is FaultKind.DELAY:
+                await asyncio.sleep(fault.number / 1000)
+            elif fault.kind is FaultKind.HOLD:
+                with faults.waiting_request(request.owner):
+                    await request.unless_gone(faults.hold(request.sandbox, rule_id))
         except ClientGone:
-            return replace(response, fault=fault, target=injection.target, lost=True)
+            return replace(carried_out or Response(0), fault=fault, target=target, lost=True)
         except PaymockError as error:
-            return replace(refusal(error, request), carried_out=carried_out, target=injection.target)
-        response = carried_out or await _result(request, carry_out, injection)
+            return replace(refusal(error, request), carried_out=carried_out, target=target)
+        response = carried_out or await _result(request, carry_out)
         if fault.kind is FaultKind.EXTRA:
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
-    return replace(shown, fault=fault, carried_out=carried_out, target=injection.target)
+    return replace(shown, fault=fault, carried_out=carried_out, target=target)
 
 
-async def _postpone(control: ControlService, request: Request, injection: Injection, fault: Fault) -> None:
-    if fault.kind is FaultKind.DELAY:
-        await asyncio.sleep(fault.number / 1000)
-    elif fault.kind is FaultKind.HOLD:
-        with control.waiting_request(request.owner):
-            await request.unless_gone(injection.hold())
-
-
-async def _take_header(control: ControlService, request: Request, injection: Injection, header: str) -> None:
-    """Give the request the fault of its header, which only counts in the rules."""
-    target = await _target(control, request)
-    with suppress(PaymockError):  # the fault of a header needs no store
-        await injection.decide_alone(target, has_fault=True)
-    fault = requested_fault(header)
-    limited = fault.times is not None and await injection.count_attempt(header) > fault.times
-    injection.settle(target, None if limited else fault)
-
-
-async def _result(request: Request, carry_out: CarryOut, injection: Injection) -> Response:
+async def _result(request: Request, carry_out: Handler) -> Response:
     try:
-        return await carry_out(request, injection)
-    except Prevented:
-        return Response(0)
+        return await carry_out(request)
     except PaymockError as error:
         return refusal(error, request)
-
-
-async def _see(injection: Injection, response: Response) -> None:
-    """Read the rules for a request that has not read its sandbox."""
-    if response.error == "store_unavailable":
-        return
-    try:
-        await injection.see()
-    except PaymockError:
-        if response.error is not None:
-            raise
-        # the catalog needs no store
 
 
 def _with_unknown_members(response: Response) -> Response:
@@ -160,26 +162,20 @@ def _error_reply(fault: Fault) -> Response:
     return replace(response, body=page.encode(), content_type="text/html")
 
 
-async def _target(control: ControlService, request: Request) -> FaultTarget:
-    """Return what the rules compare: of a creation, the order in its body and the payment of its key."""
-    payment_id, ahead = request.params.get("payment_id"), None
-    if payment_id is not None:
-        order_id, ahead = await control.order_and_lead(request.sandbox, payment_id)
-    elif request.operation == CREATE_PAYMENT:
+async def _attempt(request: Request) -> RequestAttempt:
+    header = request.headers.get(b"idempotency-key")
+    identity = header.decode("latin-1").strip() if header else f"{request.method} {request.path}"
+    order_id = key = creation = None
+    if request.operation == CREATE_PAYMENT:
         with suppress(PaymockError):
             await request.json()
         order_id = order_id_of(request)
         with suppress(PaymockError):
-            payment_id = await control.payment_id_of(request.sandbox, idempotency_key(request))
-    else:
-        order_id = None
-    return FaultTarget(request.operation, order_id, payment_id, ahead)
-
-
-def _attempt(request: Request) -> str:
-    """Return what tells the attempts of one operation from those of others."""
-    key = request.headers.get(b"idempotency-key")
-    return key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
+            key = idempotency_key(request)
+            if request.headers.keys().isdisjoint(_OWN_HEADERS):
+                creation = await keyed_request(request)
+    payment_id = request.params.get("payment_id")
+    return RequestAttempt(request.sandbox, request.operation, identity, payment_id, order_id, key, creation)
 
 
 def _fault_header(request: Request) -> str | None:

@@ -125,4 +125,4 @@ async def keyed_request(request: Request) -> KeyedRequest:
     key = idempotency_key(request)
     body = await request.json()
     fingerprint = json_decoding.fingerprint(request.method, request.path, body)
-    return KeyedRequest(request.sandbox, key, fingerprint, body)
+    return KeyedRequest(request.sandbox, key, fingerprint, body, request.decision)

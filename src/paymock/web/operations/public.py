@@ -6,7 +6,6 @@ Specification: "Endpoints".
 
 import msgspec
 
-from paymock.app.faults import Injection
 from paymock.app.payments import PaymentsService
 from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
@@ -26,19 +25,19 @@ _KEY_EXPIRED = (
 )
 
 
-async def list_chains(service: PaymentsService, request: Request, _: Injection) -> Response:
+async def list_chains(service: PaymentsService, request: Request) -> Response:
     return Response(200, _encode(service.chains()))
 
 
-async def list_assets(service: PaymentsService, request: Request, _: Injection) -> Response:
+async def list_assets(service: PaymentsService, request: Request) -> Response:
     return Response(200, _encode(service.assets(request.params["chain"])))
 
 
-async def create_payment(service: PaymentsService, request: Request, injection: Injection) -> Response:
+async def create_payment(service: PaymentsService, request: Request) -> Response:
     requested = scenario = requested_scenario(request, service.scenarios)
     if scenario is None and b"x-mock-fault" in request.headers:
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
-    created = await service.create_payment(await keyed_request(request), scenario, injection)
+    created = await service.create_payment(await keyed_request(request), scenario)
     payment = created.payment
     location = ("Location", f"{request.root_path}/v1/payments/{payment.id}")
     link = ("Link", f'<{request.root_path}{CHECKOUT}{payment.id}>; rel="payment"')
@@ -56,23 +55,23 @@ def _warning(*texts: str) -> Headers:
     return ((WARNING, text),) if text else ()
 
 
-async def read_payment(service: PaymentsService, request: Request, injection: Injection) -> Response:
-    payment = await service.payment(request.sandbox, request.params["payment_id"], injection)
+async def read_payment(service: PaymentsService, request: Request) -> Response:
+    payment = await service.payment(request.sandbox, request.params["payment_id"])
     return Response(200, payment.json, payment=payment)
 
 
-async def list_attempts(service: PaymentsService, request: Request, injection: Injection) -> Response:
-    payment = await service.payment(request.sandbox, request.params["payment_id"], injection)
+async def list_attempts(service: PaymentsService, request: Request) -> Response:
+    payment = await service.payment(request.sandbox, request.params["payment_id"])
     return Response(200, payment.attempts_json, payment=payment)
 
 
-async def create_endpoint(service: PaymentsService, request: Request, injection: Injection) -> Response:
-    endpoint, replayed, key_expired = await service.create_endpoint(await keyed_request(request), injection)
+async def create_endpoint(service: PaymentsService, request: Request) -> Response:
+    endpoint, replayed, key_expired = await service.create_endpoint(await keyed_request(request))
     warning = _warning(_NOT_DELIVERED, _KEY_EXPIRED if key_expired else "")
     return Response(201, _encode(endpoint), headers=(*((REPLAYED,) if replayed else ()), *warning))
 
 
-async def list_endpoints(service: PaymentsService, request: Request, _: Injection) -> Response:
+async def list_endpoints(service: PaymentsService, request: Request) -> Response:
     return Response(200, _encode(await service.endpoints(request.sandbox)))
 
 
