@@ -13,11 +13,12 @@ from paymock.app.faults import FaultInjection
 from paymock.app.journal import StoredEntry, encode_entry
 from paymock.app.payments import PaymentsService
 from paymock.payments.files import load_catalog
-from paymock.payments.records import StoreMetadata
+from paymock.payments.records import EndpointRecord, StoreMetadata, decode_payment
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.log_buffer import Entry
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, new_metadata
+from paymock.sandbox.metadata import check_stored
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, load_metadata, new_metadata
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
 from paymock.stores.base import Store
@@ -90,3 +91,18 @@ async def refusal(step: Awaitable[object]) -> PaymockError:
     with pytest.raises(PaymockError) as caught:
         await step
     return caught.value
+
+
+async def check_noted_store(store: Store) -> None:
+    """Check that a store has what the key `formats-key-0001` had: a payment, an endpoint, a rule, a speed."""
+    await store.initialize(check_stored)
+    app = UseCases(store, await load_metadata(store, NOON, 1, "formats"))
+    sandbox = sandbox_of("formats-key-0001")
+    snapshot = await app.sandboxes.snapshot(sandbox)
+    [payment] = await store.get(sandbox, app.sandboxes.token(snapshot, "order-1001-payment"))
+    assert payment is not None
+    assert decode_payment(payment).order_id == "1001"
+    assert await store.count(sandbox, EndpointRecord.KIND) == 1
+    assert (await app.control.clock(sandbox)).speed == 10
+    assert [rule.fault for rule in (await app.control.fault_rules.list(sandbox)).data] == ["status=503"]
+    assert [entry.status for entry in (await app.control.journal.newest(sandbox, 2)).data] == [200, 201]

@@ -1,5 +1,6 @@
 """The URL of a Redis store, and errors and warnings when it is initialized."""
 
+import gzip
 import socket
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from paymock.stores.base import StoreError
 from paymock.stores.redis.store import RedisStore, find_defect
 from tests.stores.contract import add
 from tests.support.redis_store import OUTAGE_SECONDS, create_certificate, describe_failure, warning_of, works
+from tests.support.use_cases import check_noted_store
 from tests.support.virtual_time import within
 
 
@@ -80,6 +82,17 @@ class TestInitialize:
     @pytest.mark.parametrize("version", ["6.2.0", "7.0.15", "7.2.4", "8.2.1", "255.255.255"])
     def test_a_newer_engine_is_accepted(self, version: str) -> None:
         assert find_defect({"redis_version": version, "role": "master"}) is None
+
+
+async def test_an_engine_of_a_former_server_is_opened(engine: RedisEngine) -> None:
+    commands = gzip.decompress((Path(__file__).parent / "noted.resp.gz").read_bytes())
+    with socket.create_connection(("127.0.0.1", engine.port)) as connection:
+        connection.sendall(commands + b"QUIT\r\n")
+        while connection.recv(4096):
+            pass
+    store = RedisStore(engine.url)
+    await check_noted_store(store)
+    await store.close()
 
 
 async def test_connections_can_be_encrypted(tmp_path: Path) -> None:

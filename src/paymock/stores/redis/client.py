@@ -49,7 +49,7 @@ _OPTIONS: dict[str, Any] = {
     "decode_responses": False,
     "health_check_interval": 0,
     "retry": Retry(NoBackoff(), 0),
-    "socket_connect_timeout": BUDGET_SECONDS / 2,
+    "socket_connect_timeout": BUDGET_SECONDS,
     "socket_timeout": None,
 }
 
@@ -198,7 +198,7 @@ class Client:
         return split(outcomes)
 
     async def _greet(self, connection: AbstractConnection) -> None:
-        async with asyncio.timeout(BUDGET_SECONDS / 2):
+        async with asyncio.timeout(BUDGET_SECONDS):
             await connection.on_connect()
         self._on_connect()
 

@@ -194,7 +194,12 @@ class ThreadedConnection:
     def _run(self, transaction: Callable[[sqlite3.Connection], T]) -> T:
         with self._in_use:  # also when nobody waits for the outcome any more
             try:
-                return transaction(self._connect())
+                if self._connection is None:
+                    self._connection = self._file.open()
+                    self.opened += 1
+                else:
+                    self._file.check(self._connection[1])
+                return transaction(self._connection[0])
             except (sqlite3.Error, StoreError, OSError) as error:
                 if not isinstance(error, _FileDamaged):
                     self._disconnect()
@@ -207,14 +212,6 @@ class ThreadedConnection:
     def _close(self) -> None:
         with self._in_use:
             self._disconnect()
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = self._file.open()
-            self.opened += 1
-        else:
-            self._file.check(self._connection[1])
-        return self._connection[0]
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -233,15 +230,6 @@ def connect(path: Path, lock_seconds: float) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-
-
-def _connect_to_read(path: Path) -> sqlite3.Connection:
-    """Connect to an existing file without writing, not even what a killed server left in the write-ahead log.
-    Raises sqlite3.Error.
-    """
-    has_log = path.with_name(f"{path.name}-wal").exists()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
 
 def begin(connection: sqlite3.Connection, mode: str, lock_seconds: float = LOCK_SECONDS) -> None:
@@ -273,11 +261,13 @@ def initialize(path: Path, check: Check | None = None) -> None:
     """
     try:
         if not path.exists():
-            _check_leftovers(path)
             _create(path)
         _check_version(path, check)
         with closing(connect(path, _START_SECONDS)) as connection:
-            _check_integrity(path, connection)
+            if path.stat().st_size <= _MAX_CHECKED_BYTES:
+                [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
+                if result != "ok":
+                    raise StoreError(f"it is corrupt: {result.splitlines()[-1]}")
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 raise StoreError("SQLite cannot create a write-ahead log next to it")
             connection.execute("PRAGMA busy_timeout = 0")
@@ -295,8 +285,12 @@ def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _check_leftovers(path: Path) -> None:
-    """Raise StoreError if files of a deleted database are left: SQLite would apply them to a new one."""
+def _create(path: Path) -> None:
+    """Create the file under a temporary name and link it to its own, unless another process was faster. Only
+    its owner can read it; SQLite gives its other files the same mode.
+
+    Raises StoreError if files of a deleted one are left: SQLite would apply them to a new one.
+    """
     names = [f"{path.name}{suffix}" for suffix in (*_LOG_SUFFIXES, "-journal")]
     leftovers = [name for name in names if os.path.lexists(path.with_name(name))]
     if leftovers and not path.exists():  # another process may have created it with its files meanwhile
@@ -304,12 +298,6 @@ def _check_leftovers(path: Path) -> None:
             f"{', '.join(leftovers)} of a deleted file {'is' if len(leftovers) == 1 else 'are'} left in "
             f"{path.parent}: restore {path.name} beside, or delete what is left to create an empty store"
         )
-
-
-def _create(path: Path) -> None:
-    """Create the file under a temporary name and link it to its own, unless another process was faster. Only
-    its owner can read it; SQLite gives its other files the same mode.
-    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         draft.touch(_MODE, exist_ok=False)
@@ -339,20 +327,17 @@ def check_schema(connection: sqlite3.Connection) -> None:
 
 
 def _check_version(path: Path, check: Check | None) -> None:
-    """Raise StoreError or PaymockError if the file is of another program or version."""
-    with closing(_connect_to_read(path)) as connection:
+    """Raise StoreError or PaymockError if the file is of another program or version. Nothing is written, not
+    even what a killed server left in the write-ahead log.
+    """
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         with suppress(sqlite3.OperationalError):  # a schema without these tables
             [stored] = select_values(connection, METADATA, (STATE,))
             if check is not None and stored is not None:
                 check(stored)  # names the version
         check_schema(connection)
-
-
-def _check_integrity(path: Path, connection: sqlite3.Connection) -> None:
-    if path.stat().st_size <= _MAX_CHECKED_BYTES:
-        [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
-        if result != "ok":
-            raise StoreError(f"it is corrupt: {result.splitlines()[-1]}")
 
 
 def _file_id(status: os.stat_result) -> _FileId:

@@ -73,10 +73,20 @@ class Transaction:
         most.
         """
         number = self._ids.get(sandbox)
-        if number is None:
-            select = "SELECT id FROM sandbox WHERE name = ?"
-            rows = self.connection.execute(select, (sandbox,)).fetchall()
-            number = self._ids[sandbox] = rows[0][0] if rows else self._create(sandbox)
+        if number is not None:
+            return number
+        run = self.connection.execute
+        if rows := run("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall():
+            number = int(rows[0][0])
+        else:
+            [(number,)] = run("INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)).fetchall()
+            run(
+                "UPDATE sandbox SET name = NULL WHERE id = ? - ? "
+                "AND NOT EXISTS (SELECT 1 FROM entry WHERE sandbox = sandbox.id)",
+                (number, MAX_EMPTY),
+            )
+            self._ids.clear()  # that of a sandbox that was deleted must not be used again
+        self._ids[sandbox] = number
         return number
 
     def state(self, sandbox: str) -> bytes | None:
@@ -214,18 +224,6 @@ class Transaction:
             "UPDATE sandbox SET version = ?1, changed = iif(?2, changed, ?1) WHERE name = ?3",
             [(number, is_minor, sandbox) for sandbox, is_minor in self._changed.items()],
         )
-
-    def _create(self, sandbox: str) -> int:
-        [(number,)] = self.connection.execute(
-            "INSERT INTO sandbox (name) VALUES (?) RETURNING id", (sandbox,)
-        ).fetchall()
-        self.connection.execute(
-            "UPDATE sandbox SET name = NULL WHERE id = ? - ? "
-            "AND NOT EXISTS (SELECT 1 FROM entry WHERE sandbox = sandbox.id)",
-            (number, MAX_EMPTY),
-        )
-        self._ids.clear()  # that of a sandbox that was deleted must not be used again
-        return int(number)
 
 
 def changes_since(connection: Connection, version: int | None) -> tuple[int, list[Change]]:

@@ -237,7 +237,14 @@ class SqliteStore:
         connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
         begin(connection, "IMMEDIATE")
         transaction = Transaction(connection)
-        outcomes = [_outcome(change, transaction) for change in changes]
+        outcomes: list[Any] = []
+        for change in changes:
+            try:
+                outcomes.append(change.run(transaction))
+            except sqlite3.Error:
+                raise
+            except Exception as error:  # noqa: BLE001 - raised to the caller of this step; the others go on
+                outcomes.append(error)
         retention = self._retention
         expired = transaction.expire(self._clock(), retention, self._expired) if retention else 0
         transaction.finish()
@@ -254,13 +261,3 @@ def _read(
     outcome = step(connection)
     connection.execute("COMMIT")
     return outcome
-
-
-def _outcome(change: _Change, transaction: Transaction) -> Any:
-    """Return the result of the change, or the exception that it raises: the others of its batch go on."""
-    try:
-        return change.run(transaction)
-    except sqlite3.Error:
-        raise
-    except Exception as error:  # noqa: BLE001 - raised to the caller of this step
-        return error
