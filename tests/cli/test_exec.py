@@ -23,9 +23,9 @@ STATUSES = {
     "-- sh -c 'kill -9 $$'": (137, ""),
     "no-such-command": (127, "Error: no-such-command: No such file or directory\n"),
     "/dev/null": (126, "Error: /dev/null: Permission denied\n"),
-    "--store redis://localhost:1 true": (
+    "--catalog no-such.toml true": (
         1,
-        "Error: cannot use the store at localhost:1: Connection refused\n",
+        "Error: cannot read the catalog no-such.toml: No such file or directory\n",
     ),
 }
 
