@@ -36,7 +36,6 @@ STATUS = Choice([status.value for status in PaymentStatus])
 SCENARIO = ScenarioName(list(SCENARIOS))
 OPERATION = Choice(OPERATION_IDS)
 
-
 _WORDS = {
     "X-Mock-Scenario": "SCENARIO", "Idempotency-Key": "--idempotency-key",
     "GET /_mock/payments/{id}": "paymock payment", "order_id": "--order",

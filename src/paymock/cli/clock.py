@@ -3,15 +3,7 @@
 import click
 
 from paymock.cli.api import ApiClient, split_payment, with_client
-from paymock.cli.options import (
-    PAYMENT,
-    Choice,
-    Duration,
-    Number,
-    as_json,
-    complete_newest,
-    completion,
-)
+from paymock.cli.options import PAYMENT, Choice, Duration, Number, as_json, complete_newest, completion
 from paymock.cli.output import show, show_payment
 from paymock.client.http import Json
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED

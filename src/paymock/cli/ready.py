@@ -10,11 +10,7 @@ import click
 
 from paymock import __version__
 from paymock.cli.api import ApiClient, WaitTimedOut, api_errors, decode_reply, with_client
-from paymock.cli.options import (
-    UP_TO_A_DAY,
-    as_json,
-    server_url,
-)
+from paymock.cli.options import UP_TO_A_DAY, as_json, server_url
 from paymock.cli.output import (
     AFTER_CREATION,
     Step,

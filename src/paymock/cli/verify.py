@@ -49,7 +49,6 @@ _PROGRESS_SECONDS = 10.0
 _FILES = ("junit", "markdown")
 _STYLES = {"SAFE": "green", "UNSAFE": "red", "UNDETERMINED": "yellow"}
 
-
 _CALLS = ("order", "deliveries", "tick", "run_command", "ready", "crash_with", "replicas")
 """The parameters that say how the application is started and called."""
 
