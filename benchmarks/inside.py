@@ -18,7 +18,7 @@ from paymock.sandbox.clock import SystemClock
 from paymock.sandbox.sandboxes import new_metadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web.app import create_app
+from paymock.web.app import Service, create_app
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 
@@ -28,7 +28,7 @@ TASKS = 256
 def application(store: Store) -> Application:
     """The application on this store, configured as by `paymock serve --no-access-log`."""
     clock, log = SystemClock(print), RequestLog(None, requests=False)
-    return create_app(Settings(), load_catalog(None), store, new_metadata(clock(), 1, "inside"), clock, log)
+    return create_app(Service.load(Settings()), store, new_metadata(clock(), 1, "inside"), clock, log)
 
 
 class Client:

@@ -71,11 +71,11 @@ def create_payment(url: str) -> str:
     return str(call(url, API_KEY, "POST", "/v1/payments", json.loads(ORDER), key)["id"])
 
 
-def measure_load(server: ServerProcess, seconds: int, load: Load) -> LoadResult:
-    """Put a load on the server. Exit with a message when a request is refused."""
-    before = server.tree.cpu_seconds
+def measure_load(server: ServerProcess, seconds: int, load: Load, *others: ServerProcess) -> LoadResult:
+    """Put a load on the server, and on `others` at its port. Exit with a message if a request is refused."""
+    before = sum(one.tree.cpu_seconds for one in (server, *others))
     report = run_wrk(server.url, seconds, load)
-    spent = server.tree.cpu_seconds - before
+    spent = sum(one.tree.cpu_seconds for one in (server, *others)) - before
     if report.refused or report.broken:
         counts = f"{report.refused} refused, {report.broken} broken of {report.requests}"
         sys.exit(f"{load.method} {load.path}: {counts}")

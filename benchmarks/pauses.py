@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.inside import Client, application, fill
 from harness.api_client import ORDER
 from paymock.payments.records import PaymentRecord
-from paymock.server import garbage_collection
+from paymock.server import process
 from paymock.stores.opening import open_store
 
 DEFAULT, SERVER = "Python default", "paymock serve"
@@ -90,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.alone:
         if options.alone == SERVER:
-            garbage_collection.resume()
+            process.resume_collections()
         print(json.dumps(asyncio.run(measure(options.payments, options.creations))))
         return
     figures = {name: in_process(name, options.payments, options.creations) for name in (DEFAULT, SERVER)}
@@ -101,7 +101,7 @@ def main() -> None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if figures[SERVER]["longest collection"] > MAX_PAUSE:
         sys.exit(f"a collection delayed a creation by more than {MAX_PAUSE} ms")
-    if figures[SERVER]["left"] > garbage_collection.THRESHOLDS[0]:
+    if figures[SERVER]["left"] > process.GC_THRESHOLDS[0]:
         sys.exit("more objects are left to collect than the threshold")
 
 

@@ -31,7 +31,7 @@ from harness import process_info
 from harness.redis_engine import redis_server
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
-from paymock.server import garbage_collection
+from paymock.server import process
 from paymock.stores.opening import open_store
 
 FEW, REQUESTS = 10_000, 100_000
@@ -159,7 +159,7 @@ def main() -> None:
         cases.append(Case(f"{payments:,} payments", payments=payments))
         payments *= 10
     cases += [Case("10,000 sandboxes", sandboxes=FEW), Case(f"{REQUESTS:,} requests", requests=REQUESTS)]
-    garbage_collection.resume()  # as a server has it
+    process.resume_collections()  # as a server has it
     rows, over = [], []
     print(f"{'':<27} {'µs per read':>11} {'ratio':>6} {'bytes per payment':>17}")
     for name in options.store or LIMITS:

@@ -4,13 +4,14 @@
 
 Rates are also given as ratios to the in-memory store of the same run.
 
-One server process runs on the first core and wrk with 32 connections on the last; the Redis engine is not
-pinned. Two workers run on the first two cores: of two, they share one with wrk. The stores take turns; the
-figures are medians. It fails below the floors, and needs wrk, taskset and redis-server.
+One server runs on the first core and wrk with 32 connections on the last; the Redis engine is not pinned.
+Several servers on one port and one store run on the first cores: of two, they share one with wrk. The stores
+take turns; the figures are medians. It fails below the floors, and needs wrk, taskset and redis-server.
 """
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,13 +22,13 @@ from pathlib import Path
 from benchmarks import payments
 from benchmarks.load import LoadResult, measure_load, median, paymock, require_tools, show_progress
 from harness.load import CORES, create_load, read_load
-from harness.redis_engine import DURABLE, redis_server
+from harness.redis_engine import DURABLE, free_port, redis_server
 from harness.server_process import ServerProcess
 
 MEMORY = "memory"
-TWO_WORKERS = ", 2 workers"
+SEVERAL = re.compile(", ([0-9]+) servers")
 FLOORS = {"sqlite full": (0.55, 0.65), "sqlite normal": (0.55, 0.65), "redis": (0.75, 0.75)}
-"""Minimum ratios to memory: creations, reads. Two workers have none, since they may share a core with wrk."""
+"""Minimum ratios to memory: creations, reads. Several servers have none: they may share a core with wrk."""
 
 
 @contextmanager
@@ -41,20 +42,24 @@ def stores() -> Iterator[dict[str, str]]:
             "sqlite full": f"sqlite://{folder}/full.db",
             "sqlite normal": f"sqlite://{folder}/normal.db?synchronous=normal",
             "redis": engine.url,
-            f"sqlite full{TWO_WORKERS}": f"sqlite://{folder}/shared.db",
-            f"redis{TWO_WORKERS}": f"{engine.url}/1",
+            "sqlite full, 2 servers": f"sqlite://{folder}/shared.db",
+            "redis, 2 servers": f"{engine.url}/1",
+            "redis, 4 servers": f"{engine.url}/2",
         }
 
 
-def start_servers(stack: ExitStack) -> dict[str, ServerProcess]:
-    """A server for each store, by name."""
+def start_servers(stack: ExitStack) -> dict[str, list[ServerProcess]]:
+    """The servers of each store, by its name."""
     servers = {}
     for name, url in stack.enter_context(stores()).items():
-        workers, cores = ("2", CORES[:2]) if name.endswith(TWO_WORKERS) else ("1", CORES[:1])
-        arguments = ["--store", url, "--workers", workers]
+        several = SEVERAL.search(name)
+        count = int(several[1]) if several else 1
+        arguments = ["--store", url]
+        if several:
+            arguments += ["--reuse-port", "--port", str(free_port())]
         if url.startswith("memory:"):
             arguments += ["--max-payments", "100000000"]
-        servers[name] = stack.enter_context(paymock(*arguments, cores=cores))
+        servers[name] = [stack.enter_context(paymock(*arguments, cores=CORES[:count])) for _ in range(count)]
     return servers
 
 
@@ -70,12 +75,12 @@ def main() -> None:
     runs: dict[str, list[tuple[LoadResult, LoadResult]]] = {}
     with ExitStack() as stack:
         servers = start_servers(stack)
-        stored = {name: payments.create_payments(servers[name].url, options.payments) for name in servers}
+        stored = {name: payments.create_payments(servers[name][0].url, options.payments) for name in servers}
         for number in range(options.rounds):
-            for name, server in servers.items():
+            for name, (server, *others) in servers.items():
                 show_progress(f"round {number + 1} of {options.rounds}: {name}")
-                create = measure_load(server, options.seconds, create_load())
-                read = measure_load(server, options.seconds, read_load(stored[name]))
+                create = measure_load(server, options.seconds, create_load(), *others)
+                read = measure_load(server, options.seconds, read_load(stored[name]), *others)
                 runs.setdefault(name, []).append((create, read))
     show_progress("")
     figures = {

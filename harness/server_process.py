@@ -2,10 +2,11 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from harness.polling import wait_until
@@ -67,6 +68,22 @@ class ServerProcess:
 def server_process(folder: Path, *arguments: str, **variables: str) -> AbstractContextManager[ServerProcess]:
     """`paymock serve` on a free port until the block ends, with its ready file in `folder`."""
     return _start(folder, (), arguments, environment(**variables))
+
+
+@contextmanager
+def servers_on_one_port(folder: Path, count: int, *arguments: str) -> Iterator[list[ServerProcess]]:
+    """So many `paymock serve --reuse-port` until the block ends, with folders of their own in `folder`."""
+    with ExitStack() as stack:
+        reserved = stack.enter_context(socket.socket())  # it does not listen, so it gets no connection
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(("127.0.0.1", 0))
+        shared = ("--reuse-port", "--port", str(reserved.getsockname()[1]))
+        servers = []
+        for number in range(count):
+            own = folder / f"server-{number}"
+            own.mkdir()
+            servers.append(stack.enter_context(server_process(own, *shared, *arguments)))
+        yield servers
 
 
 def server_process_by_script(

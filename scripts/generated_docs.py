@@ -15,7 +15,7 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
 from paymock.verify.oracle import RULES, Severity
 from paymock.verify.plans import FAULTS, Frequency
-from paymock.web.telemetry.metrics import METRICS
+from paymock.web.telemetry.metrics import COUNTERS, DURATION
 from scripts import status_diagram, tables
 from scripts.dependency_metadata import dependencies
 from scripts.openapi.documents import CONTROL_API, PUBLIC_API
@@ -115,9 +115,11 @@ def _operations() -> str:
 
 
 def _metrics() -> str:
+    name, text, labels = DURATION
+    metrics = [(name, "counter", *about) for name, about in COUNTERS.items()]
     rows = [
-        (f"`{row.name}`", row.kind, ", ".join(f"`{label}`" for label in row.labels), row.help)
-        for row in METRICS
+        (f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), text)
+        for name, kind, labels, text in [*metrics, (name, "histogram", labels, text)]
     ]
     return tables.markdown(("Metric", "Kind", "Labels", "Counts"), rows)
 

@@ -23,7 +23,6 @@ from paymock.settings import Settings, SettingsError
         {"speed": math.nan},
         {"speed": math.inf},
         {"speed": "fast"},
-        {"workers": 0},
         {"max_payments": 0},
         {"retention": 3600, "store": "redis://localhost"},
         {"host": ""},
@@ -31,7 +30,9 @@ from paymock.settings import Settings, SettingsError
         {"api_keys": ("two words",)},
         {"allowed_hosts": ("http://shop.example",)},
         {"host": "0.0.0.0"},
-        {"workers": 2},
+        {"reuse_port": True},
+        {"reuse_port": True, "store": "redis://localhost", "port": 0},
+        {"retention": 86_400},
         {"max_payments": 5, "store": "redis://localhost"},
         *(
             {"frame_ancestors": (origin,)}
@@ -72,8 +73,7 @@ def test_invalid_settings_are_refused_in_one_line(values: dict[str, Any]) -> Non
         {"speed": 0},
         {"speed": 0.5},
         {"port": 0, "fee_bps": 0},
-        {"workers": 4, "store": "sqlite:///var/lib/paymock.db"},
-        {"retention": 86_400},
+        {"retention": 86_400, "store": "sqlite:///var/lib/paymock.db"},
         {"max_payments": 5},
         {"frame_ancestors": ("https://shop.example", "http://localhost:3000", "https://*.shop.example:*")},
         {"frame_ancestors": ("*",)},
@@ -83,6 +83,15 @@ def test_invalid_settings_are_refused_in_one_line(values: dict[str, Any]) -> Non
 def test_valid_settings_are_accepted(values: dict[str, Any]) -> None:
     settings = Settings(**values)
     assert {name: getattr(settings, name) for name in values} == values
+
+
+def test_a_port_is_shared_on_linux_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: dict[str, Any] = {"reuse_port": True, "store": "sqlite:///var/lib/paymock.db"}
+    monkeypatch.setattr("sys.platform", "linux")
+    assert Settings(**shared).address.reuse_port
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(SettingsError, match="requires Linux"):
+        Settings(**shared)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -9,9 +10,8 @@ from urllib.parse import unquote
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import SPEEDS, is_speed
 
-DEFAULT_PORT = 8402
+DEFAULT_PORT, MAX_PORT = 8402, 65_535
 MEMORY_STORE = "memory://"
-MAX_WORKERS = 64
 MEMORY_CAPACITY = 1_000_000
 """The most payments that the in-memory store keeps by default."""
 
@@ -37,12 +37,14 @@ _PATTERNS = (
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 _RANGES = (
-    ("port", 0, 65_535),
+    ("port", 0, MAX_PORT),
     ("fee_bps", 0, MAX_FEE_BPS),
-    ("workers", 1, MAX_WORKERS),
     ("max_payments", 1, 10**12),
     ("retention", 86_400, 10**12),
 )
+
+_OPEN_HINT = "add --api-key KEY, or --open if that is meant"
+_STORE_HINT = "add --store sqlite:file.db or redis://"
 
 
 def _is_number(value: object, *types: type) -> bool:
@@ -53,11 +55,33 @@ class SettingsError(ValueError):
     """Invalid settings; the message is one line for the terminal."""
 
 
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens: `host` None means both loopback addresses; `port` 0 means any free port;
+    `reuse_port`: other servers may listen there, too. Requests may name `allowed_hosts`.
+    """
+
+    host: str | None
+    port: int
+    allowed_hosts: tuple[str, ...] = ()
+    reuse_port: bool = False
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the server can be reached from this machine only."""
+        if self.host is None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of one server.
 
-    `host` None means both loopback addresses; `port` 0 means any free port; `retention` is in seconds;
+    `host`, `port`, `allowed_hosts` and `reuse_port` are those of its Address; `retention` is in seconds;
     `frame_ancestors` are the origins that may embed the checkout, as in a Content-Security-Policy;
     `metrics_address` is HOST:PORT, and None disables the metrics; `root_path` is the path of the server at
     a proxy, empty or like /paymock. Raises SettingsError when a value is
@@ -66,6 +90,7 @@ class Settings:
 
     host: str | None = None
     port: int = DEFAULT_PORT
+    reuse_port: bool = False
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     api_keys_file: Path | None = None
     open: bool = False
@@ -80,7 +105,6 @@ class Settings:
     access_log: bool = True
     speed: float = 1.0
     control: bool = True
-    workers: int = 1
     max_payments: int | None = None
     retention: int | None = None
     frame_ancestors: tuple[str, ...] = ()
@@ -89,52 +113,65 @@ class Settings:
     exit_on_stdin_close: bool = False
 
     def __post_init__(self) -> None:
-        self._check_numbers()
-        if self.host == "" or (self.ready_file and not self.ready_file.name):
-            raise SettingsError("the host and the ready file must not be empty")
-        for name, pattern, message in _PATTERNS:
-            if not all(pattern.fullmatch(value) for value in getattr(self, name)):
-                raise SettingsError(message)
-        if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path):
-            raise SettingsError("a root path begins with / and does not end with it, such as /paymock")
-        self._check_texts()
-        if self.open_mode and not (self.on_loopback or self.open):
-            raise SettingsError(
-                f"binding {self.host} without --api-key would let anybody in: "
-                "add --api-key KEY, or --open if that is meant"
-            )
-        self._check_metrics()
-        in_redis = self.store.partition("://")[0].startswith("redis")
-        if self.workers > 1 and self.store == MEMORY_STORE:
-            raise SettingsError(
-                f"{self.workers} workers cannot share {MEMORY_STORE}: add --store sqlite:file.db or redis://"
-            )
-        if self.max_payments is not None and in_redis:
-            raise SettingsError(
-                "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there"
-            )
-
-    def _check_numbers(self) -> None:
         for name, minimum, maximum in _RANGES:
             value = getattr(self, name)
             if value is not None and not (_is_number(value, int) and minimum <= value <= maximum):
                 raise SettingsError(f"{name} must be a number from {minimum} to {maximum}, not {value!r}")
-        if not (_is_number(self.speed, int, float) and is_speed(self.speed)):
-            raise SettingsError(f"speed must be {SPEEDS}, not {self.speed!r}")
-
-    def _check_texts(self) -> None:
-        if self.seed is not None and self.seed.encode(errors="ignore").decode() != self.seed:
-            raise SettingsError("the seed must be valid UTF-8")  # invalid bytes come as lone surrogates
-        if "\0" in unquote(self.store):
-            raise SettingsError("the URL of the store must not contain NUL")
-
-    def _check_metrics(self) -> None:
-        listener = self.metrics_listener
-        if listener and self.open_mode and not (listener.on_loopback or self.open):
-            raise SettingsError(
+        for name, pattern, message in _PATTERNS:
+            if not all(pattern.fullmatch(value) for value in getattr(self, name)):
+                raise SettingsError(message)
+        metrics, anybody = self.metrics_listener, self.open_mode and not self.open
+        in_memory, in_redis = self.store == MEMORY_STORE, self.store.startswith("redis")
+        for is_wrong, message in (
+            (
+                not (_is_number(self.speed, int, float) and is_speed(self.speed)),
+                f"speed must be {SPEEDS}, not {self.speed!r}",
+            ),
+            (
+                self.host == "" or (self.ready_file is not None and not self.ready_file.name),
+                "the host and the ready file must not be empty",
+            ),
+            (
+                not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path),
+                "a root path begins with / and does not end with it, such as /paymock",
+            ),
+            (  # invalid bytes come as lone surrogates
+                self.seed is not None and self.seed.encode(errors="ignore").decode() != self.seed,
+                "the seed must be valid UTF-8",
+            ),
+            ("\0" in unquote(self.store), "the URL of the store must not contain NUL"),
+            (
+                anybody and not self.address.on_loopback,
+                f"binding {self.host} without --api-key would let anybody in: {_OPEN_HINT}",
+            ),
+            (
+                metrics is not None and anybody and not metrics.on_loopback,
                 f"binding {self.metrics_address} without --api-key would let anybody read the metrics: "
-                "add --api-key KEY, or --open if that is meant"
-            )
+                + _OPEN_HINT,
+            ),
+            (
+                in_redis and self.max_payments is not None,
+                "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there",
+            ),
+            (
+                in_memory and self.retention is not None,
+                f"--retention does not apply to {MEMORY_STORE}: omit it, or {_STORE_HINT}",
+            ),
+            (
+                in_memory and self.reuse_port,
+                f"servers with --reuse-port cannot share {MEMORY_STORE}: {_STORE_HINT}",
+            ),
+            (
+                self.reuse_port and self.port == 0,
+                "--reuse-port requires the --port that the servers share, not 0",
+            ),
+            (
+                self.reuse_port and sys.platform != "linux",
+                "--reuse-port requires Linux, which distributes the connections: use a port for each server",
+            ),
+        ):
+            if is_wrong:
+                raise SettingsError(message)
 
     @property
     def payment_capacity(self) -> int | None:
@@ -144,24 +181,18 @@ class Settings:
         return self.max_payments
 
     @property
-    def on_loopback(self) -> bool:
-        """Whether the server can be reached from this machine only."""
-        if self.host is None or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+    def address(self) -> Address:
+        return Address(self.host, self.port, self.allowed_hosts, self.reuse_port)
 
     @property
-    def metrics_listener(self) -> "Settings | None":
-        """The settings of the metrics listener; None when the metrics are disabled."""
+    def metrics_listener(self) -> Address | None:
+        """The address of the metrics; None when they are disabled."""
         if self.metrics_address is None:
             return None
         match = _HOST_PORT.fullmatch(self.metrics_address)
-        if match is None:
+        if match is None or int(match[2]) > MAX_PORT:
             raise SettingsError("a metrics address must be HOST:PORT, such as 127.0.0.1:9402 or [::1]:9402")
-        listener = Settings(host=match[1].strip("[]"), port=int(match[2]), open=True)
+        listener = Address(match[1].strip("[]"), int(match[2]))
         return replace(listener, allowed_hosts=self.allowed_hosts) if listener.on_loopback else listener
 
     @property

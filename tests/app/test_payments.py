@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from paymock.payments.files import load_catalog
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
@@ -17,7 +16,7 @@ from paymock.schemas.public import Payment
 from paymock.settings import Settings
 from paymock.stores.base import AddResult, Store
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import create_app
+from paymock.web.app import Service, create_app
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import order
@@ -117,7 +116,7 @@ async def test_without_its_store_the_service_says_so_and_when_to_come_back(metho
     clock = ManualClock()
     metadata = new_metadata(clock(), 1, "tests")
     store, settings = FailingStore(), Settings(api_keys=("key",))
-    app = create_app(settings, load_catalog(None), store, metadata, clock, RequestLog(None))
+    app = create_app(Service.load(settings), store, metadata, clock, RequestLog(None))
     headers = {"Authorization": "Bearer key.name", "Idempotency-Key": "order-1001-payment"}
     body = None
     if method == "POST":
@@ -136,7 +135,7 @@ class Server:
 
     def __init__(self, store: Store, metadata: StoreMetadata) -> None:
         settings, clock = Settings(api_keys=("mk_test_demo",)), ManualClock()
-        app = create_app(settings, load_catalog(None), store, metadata, clock, RequestLog(None))
+        app = create_app(Service.load(settings), store, metadata, clock, RequestLog(None))
         self.connection = Connection(app)
 
     async def request(self, method: str, path: str, body: Any = None, key: str = "order-1001-payment") -> int:

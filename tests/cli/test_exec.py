@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from harness.process_info import child_pids
 from harness.server_process import PAYMOCK, ServerProcess, environment, run
-from tests.support.workers import NEEDS_PROCESSES, wait_until_refused
+from tests.support.servers import NEEDS_LINUX, wait_until_refused
 
 pytestmark = pytest.mark.process
 
@@ -107,7 +106,7 @@ ENDS = [
 ]
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 @pytest.mark.parametrize(("target", "number", "end"), ENDS)
 def test_all_end_together(target: str, number: signal.Signals, end: tuple[int, str]) -> None:
     with sleeping() as (served, ids):
@@ -117,22 +116,21 @@ def test_all_end_together(target: str, number: signal.Signals, end: tuple[int, s
         wait_until_refused(served)
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 def test_a_stop_ends_what_the_command_has_started() -> None:
     with sleeping(prelude="(sleep 60 &)") as (served, _):
         served.process.send_signal(signal.SIGTERM)
         served.process.communicate(timeout=20)  # all have closed its standard output
 
 
-@NEEDS_PROCESSES
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_the_server_ends_when_exec_is_killed(workers: str, tmp_path: Path) -> None:
-    with sleeping("--workers", workers, "--store", f"sqlite://{tmp_path}/store.db") as (served, _):
+@NEEDS_LINUX
+def test_the_server_ends_when_exec_is_killed() -> None:
+    with sleeping() as (served, _):
         served.process.kill()
         wait_until_refused(served)
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 @pytest.mark.nightly
 def test_a_command_that_ignores_a_stop_is_killed() -> None:
     with sleeping(prelude="trap '' TERM") as (served, _):
@@ -141,7 +139,7 @@ def test_a_command_that_ignores_a_stop_is_killed() -> None:
         wait_until_refused(served)
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 def test_ctrl_c_on_a_terminal_reaches_the_command_and_its_children_once() -> None:
     """The command then still has a server."""
     script = "trap 'echo interrupted; \"$@\"; exit 5' INT; (echo begun; exec sleep 60)"

@@ -144,7 +144,7 @@ def test_no_command_repeats_the_key(terminal: Terminal, api: Api) -> None:
 MISTAKES = [
     f"payments --key '{SECRET} x'", f"payments --url http://user:{SECRET}@127.0.0.1",
     f"serve --api-key '{SECRET} x'", f"serve --api-key {SECRET} --port x",
-    f"serve --api-key {SECRET} --workers 2", f"serve --api-key {SECRET}, --workers 2",
+    f"serve --api-key {SECRET} --reuse-port", f"serve --api-key {SECRET}, --reuse-port",
     f"serve --store mysql://user:{SECRET}@127.0.0.1/x",
     f"serve --store redis://user:{SECRET}@127.0.0.1:port",
     f"serve --store redis://user:{SECRET}@127.0.0.1:1", f"serve --store 'sqlite:///x?password={SECRET}'",

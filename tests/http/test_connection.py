@@ -146,9 +146,28 @@ async def test_a_defect_ends_the_connection(path: str) -> None:
     assert (connection.statuses, connection.transport.closed) == ([], True)
 
 
+def test_a_server_that_stops_waits_a_moment_for_a_request_that_is_on_its_way() -> None:
+    async def stop() -> tuple[float, Connection, Connection]:
+        loop, idle, busy = asyncio.get_running_loop(), Connection(Echo()), Connection(Echo())
+        busy.send(READ)
+        for connection in (idle, busy):
+            connection.protocol.shutdown()
+        busy.send(READ)
+        started = loop.time()
+        while not idle.transport.closed:
+            await asyncio.sleep(0.01)
+        return loop.time() - started, idle, busy
+
+    seconds, idle, busy = run(stop())
+    assert (idle.statuses, idle.transport.closed) == ([], True)
+    assert 0.4 < seconds < 1
+    assert (busy.statuses, busy.transport.closed) == ([200, 200], True)
+    assert busy.transport.written.count(b"connection: close") == 1
+
+
 async def test_what_has_been_answered_goes_out_before_the_server_stops() -> None:
     connection = Connection(Echo())
-    connection.send(READ)
+    connection.send(READ, b"GET /re")
     connection.protocol.shutdown()
     assert (connection.statuses, connection.transport.closed) == ([200], True)
 

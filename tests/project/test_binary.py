@@ -96,8 +96,7 @@ def test_each_command_is_there(executable: Executable) -> None:
 def test_stores_and_pages_are_there(executable: Executable, tmp_path: Path) -> None:
     with redis_server() as engine:
         for store in ("memory://", f"sqlite://{tmp_path}/payments.db", engine.url):
-            workers = ["--workers", "2"] if store != "memory://" else []
-            with executable.serve("--store", store, "--metrics-address", "127.0.0.1:0", *workers) as server:
+            with executable.serve("--store", store, "--metrics-address", "127.0.0.1:0") as server:
                 assert executable.run("create", PAYMOCK_URL=server.url).returncode == 0
                 for path in ("/", "/swagger/swagger-ui-bundle.js", "/openapi.yaml", "/_mock/openapi.yaml"):
                     assert httpx.get(server.url + path).status_code == 200

@@ -206,7 +206,7 @@ def test_pages_work_under_a_path(tmp_path: Path) -> None:
 
 def test_options_and_variables_that_are_named_are_those_that_there_are() -> None:
     known = in_process.run("serve", "--help").stdout + in_process.run("ready", "--help").stdout
-    for page in ("docs/deploy.md", "docs/stores.md"):
+    for page in ("docs/deploy.md", "docs/stores.md", "deploy/paymock@.service"):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", markdown.read(page)))
         assert named <= set(re.findall(r"--[a-z-]+", known)), page
     for name in ("Containerfile", "README.md", "compose.yaml", "kubernetes.yaml"):

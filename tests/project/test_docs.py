@@ -150,7 +150,7 @@ def test_a_sandbox_says_what_troubleshooting_quotes(paymock: Sandbox) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["payments --url http://127.0.0.1:9", "serve --workers 2", "serve --host 0.0.0.0", "serve --port PORT"],
+    ["payments --url http://127.0.0.1:9", "serve --reuse-port", "serve --host 0.0.0.0", "serve --port PORT"],
 )
 def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, command: str) -> None:
     outcome = in_process.run(*command.replace("PORT", str(server.port)).split())

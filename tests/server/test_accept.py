@@ -1,73 +1,79 @@
-"""Balancing of connections between several acceptors of one socket. They run in one event loop and in virtual
-time, so that none is delayed by the machine.
-"""
-
 import asyncio
+import errno
 import socket
 from contextlib import ExitStack
 
-from paymock.server.accept import Acceptor, ConnectionCounts
+from paymock.server.accept import Acceptor
 from tests.support.virtual_time import run
 
 
-class OpenConnection(asyncio.Protocol):
-    """A connection that stays open."""
+class Listener(socket.socket):
+    """A listening socket that has no free file descriptor `failures` times."""
 
-    def __init__(self, connections: list[asyncio.BaseTransport]) -> None:
-        self._connections = connections
+    failures = 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._connections.append(transport)
-
-
-class Process:
-    """The acceptor of a process, and the connections that it has accepted."""
-
-    def __init__(self, counts: ConnectionCounts, number: int, listener: socket.socket) -> None:
-        self.connections: list[asyncio.BaseTransport] = []
-        self._listener = listener.dup()  # an event loop has one reader for each descriptor
-        self._acceptor = Acceptor(
-            counts,
-            number,
-            lambda: OpenConnection(self.connections),
-            self.connections.__len__,
-            close_idle=lambda: False,
-        )
-
-    def open(self) -> None:
-        self._acceptor.open([self._listener])
-
-    async def close(self) -> None:
-        await self._acceptor.close()
-        self._listener.close()
-        for connection in self.connections:
-            connection.close()
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
 
 
-async def distribute(accepting: list[bool], connections: int) -> list[int]:
-    """Open so many connections, and return how many each process accepted. `accepting` says which of them
-    accept connections.
-    """
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=connections))
-        listener.settimeout(0)
-        counts = ConnectionCounts(len(accepting))
-        processes = [Process(counts, number, listener) for number in range(len(accepting))]
-        for process, is_accepting in zip(processes, accepting, strict=True):
-            if is_accepting:
-                process.open()
-        for _ in range(connections):
-            stack.enter_context(socket.create_connection(listener.getsockname(), 60))
-        async with asyncio.timeout(20):
-            while sum(len(process.connections) for process in processes) < connections:
+def listener() -> Listener:
+    sock = Listener()
+    sock.bind(("127.0.0.1", 0))
+    sock.listen(64)
+    sock.settimeout(0)
+    return sock
+
+
+class Connections(list[asyncio.BaseTransport]):
+    """Connections that stay open."""
+
+    def protocol(self) -> asyncio.Protocol:
+        opened = self
+
+        class Connection(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                opened.append(transport)
+
+        return Connection()
+
+
+def test_without_a_file_descriptor_it_closes_idle_connections_and_tries_again_soon() -> None:
+    async def accept() -> tuple[int, float, int]:
+        loop, connections, idle = asyncio.get_running_loop(), Connections(), [True, True, False]
+        with ExitStack() as stack:
+            sock = listener()
+            sock.failures = 3
+            acceptor = Acceptor([sock], connections.protocol, lambda: idle.pop(0))
+            started = loop.time()
+            stack.enter_context(socket.create_connection(sock.getsockname(), 60))
+            while not connections:
                 await asyncio.sleep(0.001)
-        for process in processes:
-            await process.close()
-        return [len(process.connections) for process in processes]
+            took = loop.time() - started
+            await acceptor.close()
+            for connection in connections:
+                connection.close()
+            return len(connections), took, len(idle)
+
+    accepted, seconds, left = run(accept())
+    assert (accepted, left) == (1, 0)
+    assert 0.102 < seconds < 0.5  # asyncio would wait for a second
 
 
-def test_connections_are_distributed_evenly_to_the_processes_that_accept() -> None:
-    accepted = run(distribute([True, True, True], 40))
-    assert sum(accepted) == 40
-    assert max(accepted) - min(accepted) <= 2, accepted
-    assert run(distribute([True, False], 40)) == [40, 0]
+def test_a_close_accepts_what_waits_and_then_refuses() -> None:
+    async def close() -> int:
+        connections = Connections()
+        with ExitStack() as stack:
+            sock = listener()
+            acceptor = Acceptor([sock], connections.protocol, bool)
+            for _ in range(40):  # more than one iteration of the event loop accepts
+                stack.enter_context(socket.create_connection(sock.getsockname(), 60))
+            await acceptor.close()
+            assert sock.fileno() == -1
+            for connection in connections:
+                connection.close()
+            return len(connections)
+
+    assert run(close()) == 40

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from paymock.server.announce import announce, remove_ready_file, write_ready_file
-from paymock.server.errors import StartError
+from paymock.server.announce import Announcer, Output
+from paymock.server.process import StartError
 from paymock.settings import Settings
-from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.app import Service
 
 URL, METRICS = "http://127.0.0.1:8402", "http://127.0.0.1:9402/metrics"
 
 
-def banner(metrics: str | None = None, url: str = URL, **settings: Any) -> str:
+def banner(metrics: str | None = None, url: str = URL, log: str = "text", **settings: Any) -> str:
     out = io.StringIO()
-    announce(Settings(**settings), url, RequestLog(out, settings.get("log", "text")), metrics)
+    announcer = Announcer(Output(log, access_log=True, ready_file=None, out=out, program="paymock"))
+    announcer.ready(Service.load(Settings(**settings)), url, 8402, metrics)
     return out.getvalue()
 
 
@@ -46,12 +47,11 @@ def test_the_banner_counts_the_configured_keys_and_shows_none_of_them() -> None:
 
 def test_the_banner_shows_only_what_differs_from_the_default() -> None:
     names = {line.split()[0] for line in banner().splitlines()}
-    assert names.isdisjoint({"Store", "Metrics", "Workers"})
+    assert names.isdisjoint({"Store", "Metrics"})
     assert "Dashboard" in names
     assert "Dashboard" not in banner(control=False)
-    text = banner(METRICS, store="sqlite:///a.db", workers=4)
+    text = banner(METRICS, store="sqlite:///a.db")
     assert f"  Metrics   {METRICS}\n" in text
-    assert "  Workers   4\n" in text
 
 
 @pytest.mark.parametrize(
@@ -70,27 +70,33 @@ def test_the_banner_ends_with_a_first_command(url: str, settings: dict[str, Any]
 
 def test_the_event_has_what_a_program_needs() -> None:
     event = json.loads(banner(METRICS, log="json"))
-    expected = {"url": URL, "metrics": METRICS, "workers": 1, "open_mode": True}
+    expected = {"url": URL, "metrics": METRICS, "open_mode": True}
     assert expected.items() <= event.items()
     assert "metrics" not in json.loads(banner(log="json"))
+
+
+def announcer_with(path: Path) -> Announcer:
+    return Announcer(Output("text", access_log=True, ready_file=path, out=None, program="paymock"))
 
 
 def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     path.write_text("an earlier one")
-    write_ready_file(path, URL, 8402, METRICS)
+    announcer = announcer_with(path)
+    announcer.ready(Service.load(Settings()), URL, 8402, METRICS)
     written = json.loads(path.read_text())
     assert written == {"url": URL, "port": 8402, "pid": os.getpid(), "metrics": METRICS}
     for _ in range(2):
-        remove_ready_file(path)
+        announcer.remove_ready_file()
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_ready_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     path.mkdir()
+    announcer = announcer_with(path)
     with pytest.raises(StartError, match="cannot write the ready file"):
-        write_ready_file(path, URL, 8402)
+        announcer.ready(Service.load(Settings()), URL, 8402)
     with pytest.raises(StartError, match="cannot write the ready file"):
-        remove_ready_file(path)
+        announcer.remove_ready_file()
     assert list(tmp_path.iterdir()) == [path]

@@ -3,6 +3,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,20 +12,12 @@ import pytest
 
 from harness import process_info
 from harness.polling import wait_until
-from harness.server_process import server_process
+from harness.server_process import PAYMOCK, environment, server_process
 from paymock.settings import Settings
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.courses import TWO_HALVES
 from tests.support.in_process import run
-from tests.support.workers import (
-    NEEDS_PROCESSES,
-    create,
-    one_connection_each,
-    server_with_workers,
-    supervisor_process,
-    wait_for_successor,
-    workers_of,
-)
+from tests.support.servers import NEEDS_LINUX, create, one_connection_each, servers_on_sqlite
 
 
 @pytest.fixture
@@ -86,12 +79,17 @@ REFUSED_STARTS = {
     "--fee-bps 10001": (2, "10001"),
     "--api-key first-key,,second-key": (1, "an API key must consist of"),
     "--host 0.0.0.0 --api-keys-file /none": (1, "cannot read the file of API keys /none: No such file"),
+    "--workers 2": (2, "--workers' no longer exists: start several servers with --reuse-port"),
+    "--reset-time": (2, "--reset-time' no longer exists"),
+    "--no-reset-time": (2, "--reset-time' no longer exists"),
+    "--retention 2d": (1, "--retention does not apply to memory://"),
+    "--reuse-port": (1, "servers with --reuse-port cannot share memory://: add --store"),
     "--retention 23h": (2, "not a duration of at least 86,400 seconds"),
     "--metrics-address 0.0.0.0:0": (1, "without --api-key would let anybody read the metrics"),
     "--metrics-address metrics.example:9402": (1, "would let anybody read the metrics"),
     "--metrics-address ::1:9402": (1, "a metrics address must be HOST:PORT"),
     "--metrics-address :9402": (1, "a metrics address must be HOST:PORT"),
-    "--metrics-address 127.0.0.1:99999": (1, "port must be a number from 0 to 65535"),
+    "--metrics-address 127.0.0.1:99999": (1, "a metrics address must be HOST:PORT"),
 }
 
 
@@ -120,6 +118,14 @@ def test_an_invalid_variable_is_named() -> None:
     # click 8.1 names the option alone
     assert re.search(r"'--port'( \(env var: 'PAYMOCK_PORT'\))?: 'eighty' is not", outcome.stderr)
     assert "a value before or after a comma is empty" in run("serve", PAYMOCK_API_KEYS="first-key,").stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "exec true"])
+@pytest.mark.parametrize("variable", ["PAYMOCK_WORKERS", "PAYMOCK_RESET_TIME"])
+def test_the_variable_of_an_option_that_is_gone_is_refused(command: str, variable: str) -> None:
+    outcome = run(*command.split(), **{variable: "1"})
+    assert outcome.returncode == 2
+    assert f"(env var: '{variable}') no longer exists" in outcome.stderr
 
 
 def test_a_port_in_use_is_named_with_the_option_for_a_free_one() -> None:
@@ -187,13 +193,13 @@ def test_without_the_control_api_the_faults_in_a_store_are_not_injected(tmp_path
         assert [client.get(path).status_code for path in paths] == [200, 200, 200]
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 @pytest.mark.process
-def test_workers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_path: Path) -> None:
+def test_servers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_path: Path) -> None:
     scenarios = tmp_path / "scenarios.toml"
     scenarios.write_text(TWO_HALVES)
     with (
-        server_with_workers(tmp_path, "--scenarios", str(scenarios)) as served,
+        servers_on_sqlite(tmp_path, "--scenarios", str(scenarios)) as [served, _],
         one_connection_each(served) as clients,
     ):
         for client in clients:
@@ -204,8 +210,6 @@ def test_workers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_pat
         assert pending.status_code == 200
         shown = [clients[0].get(f"/_mock/payments/{payment}").json() for payment in payments]
         assert [one["timeline"][-1]["status"] for one in shown] == ["overpaid_review"] * 2
-        served.stop(signal.SIGTERM)
-    (tmp_path / "ready.json").unlink(missing_ok=True)
     with (
         server_process(tmp_path, "--store", f"sqlite://{tmp_path}/store.db") as served,
         httpx.Client(base_url=served.url, headers=AUTHORIZED) as client,
@@ -218,17 +222,22 @@ def test_workers_share_a_file_of_scenarios_and_a_later_server_needs_none(tmp_pat
         assert unknown.json()["error"]["code"] == "invalid_scenario"
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 @pytest.mark.process
-@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("connect", [os.pipe, os.openpty])
 def test_the_end_of_standard_input_stops_the_server(
-    tmp_path: Path, connect: Callable[[], tuple[int, int]], workers: int
+    tmp_path: Path, connect: Callable[[], tuple[int, int]]
 ) -> None:
     ends = connect()
     ours, theirs = ends if connect is os.openpty else reversed(ends)
-    options = ("--exit-on-stdin-close", "--no-access-log")
-    with supervisor_process(tmp_path, *options, workers=workers, stdin=theirs) as process:
+    command = [*PAYMOCK, "serve", "--port", "0", "--ready-file", str(tmp_path / "ready.json")]
+    with subprocess.Popen(
+        [*command, "--exit-on-stdin-close"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    ) as process:
         os.close(theirs)
         os.write(ours, b"a line\n")
         wait_until((tmp_path / "ready.json").exists)
@@ -238,35 +247,34 @@ def test_the_end_of_standard_input_stops_the_server(
         assert process.returncode == 0
 
 
-@NEEDS_PROCESSES
+@NEEDS_LINUX
 @pytest.mark.process
-def test_every_worker_reads_the_keys_again_on_sighup(tmp_path: Path) -> None:
+def test_a_server_reads_its_keys_again_on_sighup(tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text("old-key\nkept-key\n")
     keys = ("old-key", "old-key.name", "kept-key", "new-key", "new-key.name")
+    with (
+        server_process(tmp_path, "--api-keys-file", str(file)) as served,
+        httpx.Client(base_url=served.url) as client,
+    ):
 
-    def accepted(client: httpx.Client) -> list[str]:
-        headers = [{"Authorization": f"Bearer {key}"} for key in keys]
-        statuses = [client.get("/v1/chains", headers=authorized).status_code for authorized in headers]
-        return [key for key, status in zip(keys, statuses, strict=True) if status == 200]
+        def accepted() -> list[str]:
+            headers = [{"Authorization": f"Bearer {key}"} for key in keys]
+            statuses = [client.get("/v1/chains", headers=authorized).status_code for authorized in headers]
+            return [key for key, status in zip(keys, statuses, strict=True) if status == 200]
 
-    with server_with_workers(tmp_path, "--api-keys-file", str(file)) as served:
-        with one_connection_each(served) as clients:
-            assert [*map(accepted, clients)] == [["old-key", "old-key.name", "kept-key"]] * 2
-            file.write_text("kept-key\nnew-key\n")
-            served.process.send_signal(signal.SIGHUP)
-            wait_until(lambda: [*map(accepted, clients)] == [["kept-key", "new-key", "new-key.name"]] * 2)
-            file.write_text("new key\n")
-            served.process.send_signal(signal.SIGHUP)
-            lines = iter(served.process.stdout or ())
-            log = [next(lines)]
-            while "API keys stay" not in log[-1]:
-                log.append(next(lines))
-        [ended, _] = workers_of(served.process)
-        os.kill(ended, signal.SIGKILL)
-        wait_for_successor(served, ended)
-        with one_connection_each(served) as clients:
-            assert [*map(accepted, clients)] == [["kept-key", "new-key", "new-key.name"]] * 2
-            assert clients[0].get("/v1/new-key.name").status_code == 404
+        assert accepted() == ["old-key", "old-key.name", "kept-key"]
+        file.write_text("kept-key\nnew-key\n")
+        served.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: accepted() == ["kept-key", "new-key", "new-key.name"])
+        file.write_text("new key\n")
+        served.process.send_signal(signal.SIGHUP)
+        lines = iter(served.process.stdout or ())
+        log = [next(lines)]
+        while "API keys stay" not in log[-1]:
+            log.append(next(lines))
+        assert accepted() == ["kept-key", "new-key", "new-key.name"]
+        authorized = {"Authorization": "Bearer new-key"}
+        assert client.get("/v1/new-key.name", headers=authorized).status_code == 404
         log += served.stop(signal.SIGTERM)[1].splitlines()
     assert not [line for line in log if "new-key" in line or "name" in line]

@@ -1,34 +1,23 @@
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 
 import pytest
 
-from paymock.server.errors import StartError
-from paymock.server.sockets import bind_sockets, server_url
-from paymock.settings import Settings
-
-
-@contextmanager
-def bound_sockets(settings: Settings) -> Iterator[list[socket.socket]]:
-    sockets = bind_sockets(settings)
-    try:
-        yield sockets
-    finally:
-        for bound in sockets:
-            bound.close()
+from paymock.server.process import StartError
+from paymock.server.sockets import Listener
+from paymock.settings import Address
 
 
 def test_all_addresses_of_localhost_are_bound_to_the_same_port() -> None:
-    with bound_sockets(Settings(host="localhost", port=0)) as sockets:
-        assert len({bound.getsockname()[1] for bound in sockets}) == 1
+    with Listener(Address("localhost", 0)) as listener:
+        assert len({bound.getsockname()[1] for bound in listener.sockets}) == 1
 
 
 def test_a_free_port_is_free_on_both_loopback_addresses() -> None:
-    with bound_sockets(Settings(port=0)) as sockets:
-        assert {bound.getsockname()[0] for bound in sockets} == {"127.0.0.1", "::1"}
-        assert len({bound.getsockname()[1] for bound in sockets}) == 1
-        assert {bound.proto for bound in sockets} == {socket.IPPROTO_TCP}
+    with Listener(Address(None, 0)) as listener:
+        assert {bound.getsockname()[0] for bound in listener.sockets} == {"127.0.0.1", "::1"}
+        assert len({bound.getsockname()[1] for bound in listener.sockets}) == 1
+        assert {bound.proto for bound in listener.sockets} == {socket.IPPROTO_TCP}
 
 
 @pytest.mark.parametrize(
@@ -43,16 +32,30 @@ def test_a_free_port_is_free_on_both_loopback_addresses() -> None:
     ],
 )
 def test_the_url_has_a_host_that_can_be_opened(host: str | None, shown: str) -> None:
-    with bound_sockets(Settings(port=0)) as sockets:
-        port = sockets[0].getsockname()[1]
-        assert server_url(Settings(host=host, open=True), sockets) == f"http://{shown}:{port}"
+    with Listener(Address(host, 0)) as listener:
+        assert listener.url == f"http://{shown}:{listener.port}"
 
 
 def test_a_refused_start_leaves_no_address_bound() -> None:
-    with bound_sockets(Settings(port=0)) as [first, _]:
+    with Listener(Address(None, 0)) as listener:
+        first = listener.sockets[0]
         host, port = first.getsockname()
         first.close()
         with pytest.raises(StartError):
-            bind_sockets(Settings(port=port))  # the second address is still in use
-        with bound_sockets(Settings(host=host, port=port)) as [again]:
-            assert again.getsockname() == (host, port)
+            Listener(Address(None, port))  # the second address is still in use
+        with Listener(Address(host, port)) as again:
+            assert [bound.getsockname() for bound in again.sockets] == [(host, port)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_a_port_is_shared_by_those_who_say_so_alone() -> None:
+    with Listener(Address(None, 0, reuse_port=True)) as listener:
+        with Listener(Address(None, listener.port, reuse_port=True)) as other:
+            assert other.url == listener.url
+        with pytest.raises(StartError, match=f"port {listener.port} is in use: stop"):
+            Listener(Address(None, listener.port))
+    with (
+        Listener(Address(None, 0)) as listener,
+        pytest.raises(StartError, match=f"port {listener.port} is in use without --reuse-port: stop"),
+    ):
+        Listener(Address(None, listener.port, reuse_port=True))

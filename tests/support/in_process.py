@@ -11,7 +11,7 @@ from unittest import mock
 
 from harness.server_process import environment
 from paymock.cli.main import main
-from paymock.server import garbage_collection
+from paymock.server import process
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -65,8 +65,8 @@ def _run(
         )
         stack.enter_context(mock.patch.multiple(sys, stdout=stdout, stderr=stderr))
         stack.enter_context(mock.patch.dict(os.environ, environment(**variables), clear=True))
-        stack.enter_context(mock.patch.object(garbage_collection, "suspend"))
-        stack.enter_context(mock.patch.object(garbage_collection, "resume", side_effect=refusal))
+        stack.enter_context(mock.patch.object(process, "suspend_collections"))
+        stack.enter_context(mock.patch.object(process, "resume_collections", side_effect=refusal))
         try:
             main()
             code: object = 0

@@ -7,14 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paymock.http.protocol import ServerState
-from paymock.payments.files import load_catalog, load_scenarios
 from paymock.sandbox.sandboxes import new_metadata
-from paymock.server.metrics_listener import MetricsEndpoint
 from paymock.server.server import GRACE_SECONDS, Server
-from paymock.server.sockets import bind_sockets, server_url
+from paymock.server.sockets import Listener
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import create_app
+from paymock.web.app import METRICS_PATH, Service, create_app, create_metrics_app
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support.clock import ManualClock
@@ -42,24 +40,23 @@ def running_server(settings: Settings | None = None, grace: float = GRACE_SECOND
     store = MemoryStore()
     metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    scenarios = load_scenarios(settings.scenarios)
-    app = create_app(settings, load_catalog(settings.catalog), store, metadata, clock, request_log, scenarios)
-    sockets = bind_sockets(settings)
+    service = Service.load(settings)
+    app = create_app(service, store, metadata, clock, request_log)
+    listener, metrics = Listener(settings.address), None
+    applications = [(app, listener.sockets)]
+    if settings.metrics_listener:
+        metrics = Listener(settings.metrics_listener)
+        metrics_app = create_metrics_app(app, service, settings.metrics_listener)
+        applications.append((metrics_app, metrics.sockets))
     ready = threading.Event()
-    metrics = MetricsEndpoint(settings, request_log, scenarios)
-    metrics.open()
-    server = Server(app, ready.set, metrics.create_listener(app), grace=grace)
-    thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
-    port: int = sockets[0].getsockname()[1]
+    server = Server(applications, ready.set, grace=grace)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert ready.wait(60), "the server did not start"
+    told = metrics.url + METRICS_PATH if metrics else None
     try:
-        yield RunningServer(
-            server_url(settings, sockets), port, clock, store, app, server.state, log, metrics.url
-        )
+        yield RunningServer(listener.url, listener.port, clock, store, app, server.states[0], log, told)
     finally:
         server.stop()
         thread.join(60)
-        for listening in metrics.sockets:
-            listening.close()
         assert not thread.is_alive(), "the server did not stop"

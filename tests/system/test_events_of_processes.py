@@ -13,17 +13,15 @@ from harness.polling import wait_until
 from harness.redis_engine import DURABLE, redis_server
 from harness.server_process import ServerProcess, server_process
 from tests.support.client import AUTHORIZED
+from tests.support.servers import connections, create, reply_on
 from tests.support.stream import Stream, following
-from tests.support.workers import connections, create, reply_on
 
 API_KEY = "mk_test_demo"
 
 
 @pytest.mark.parametrize("path", ["/_mock/events", "/_mock/events?payment_id={}", "/checkout/{}/events"])
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_stop_completes_all_streams(tmp_path: Path, path: str, workers: str) -> None:
-    store = ("--store", f"sqlite://{tmp_path}/store.db") if workers == "2" else ()
-    with server_process(tmp_path, "--workers", workers, *store) as served:
+def test_a_stop_completes_all_streams(tmp_path: Path, path: str) -> None:
+    with server_process(tmp_path) as served:
         opened = (API_KEY, path.format(created(served)))
         with event_streams(served.url, [opened] * 20) as streams:
             status, output = served.stop(signal.SIGTERM)

@@ -10,15 +10,8 @@ import pytest
 
 from harness.polling import wait_until
 from harness.redis_engine import redis_server
-from harness.server_process import server_process
-from tests.support.workers import (
-    NEEDS_PROCESSES,
-    connections,
-    create,
-    one_connection_each,
-    server_with_workers,
-    worker_behind,
-)
+from harness.server_process import server_process, servers_on_one_port
+from tests.support.servers import NEEDS_LINUX, connections, create, one_connection_each, server_behind
 
 READERS, CREATORS = 10, 2
 READS, SKIPPED, FAILED = 300, 50, 100
@@ -28,12 +21,12 @@ FAILED_CREATIONS = 5
 @contextmanager
 def deployment(name: str, tmp_path: Path) -> Iterator[list[httpx.Client]]:
     """Clients with a connection each: a reader and a creator of every process, and more."""
-    processes, _, kind = name.partition(" on ")
+    servers, _, kind = name.partition(" on ")
     with ExitStack() as stack:
         engine = [stack.enter_context(redis_server()).url] if kind == "Redis" else []
         store = ["--store", *(engine or [f"sqlite://{tmp_path}/store.db"])]
-        if processes == "workers":
-            served = stack.enter_context(server_with_workers(tmp_path, *store))
+        if servers == "one port":
+            [served, _] = stack.enter_context(servers_on_one_port(tmp_path, 2, *store))
             pinned = stack.enter_context(one_connection_each(served))
             more = stack.enter_context(connections(served, READERS + CREATORS - len(pinned)))
             yield [*pinned, *more]
@@ -52,9 +45,9 @@ def deployment(name: str, tmp_path: Path) -> Iterator[list[httpx.Client]]:
     [
         "a process on memory",
         "processes on SQLite",
-        pytest.param("workers on SQLite", marks=[NEEDS_PROCESSES, pytest.mark.ci]),
+        pytest.param("one port on SQLite", marks=[NEEDS_LINUX, pytest.mark.ci]),
         pytest.param("processes on Redis", marks=pytest.mark.redis),
-        pytest.param("workers on Redis", marks=[pytest.mark.redis, NEEDS_PROCESSES]),
+        pytest.param("one port on Redis", marks=[pytest.mark.redis, NEEDS_LINUX]),
     ],
 )
 def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> None:
@@ -93,7 +86,7 @@ def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> N
         (READS, FAILED),
         (len(creations), FAILED_CREATIONS),
     ]
-    assert len({worker_behind(reply) for reply in reads}) == (1 if "memory" in name else 2)
+    assert len({server_behind(reply) for reply in reads}) == (1 if "memory" in name else 2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.system.faults.connection_cuts import CUTS, cut_connections
 from tests.system.faults.random_faults import inject_faults
 from tests.system.faults.server_kills import CASES, VOLATILE, Case, kill_servers
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find workers")
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 SEED = 20_261
 NEEDS_REDIS = pytest.mark.redis

@@ -5,24 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from harness.redis_engine import redis_server
-from harness.server_process import server_process
+from harness.server_process import ServerProcess, server_process, servers_on_one_port
+from tests.support.servers import NEEDS_LINUX
 from tests.system import observation
+from tests.system.faults.restartable_server import new_store
 
 RUNS, PARALLEL, SEED = 100, 20, 16
 
 
-def missed(folder: Path, *arguments: str) -> list[str]:
-    with server_process(folder, "--no-access-log", *arguments) as server:
-        return asyncio.run(observation.run_all(server.port, RUNS, PARALLEL, SEED))
+def missed(server: ServerProcess) -> list[str]:
+    return asyncio.run(observation.run_all(server.port, RUNS, PARALLEL, SEED))
 
 
-@pytest.mark.parametrize(("store", "workers"), [("memory", "1"), ("SQLite", "1"), ("SQLite", "2")])
-def test_pollers_see_every_status_in_order(tmp_path: Path, store: str, workers: str) -> None:
+@pytest.mark.parametrize("store", ["memory", "SQLite"])
+def test_pollers_see_every_status_in_order(tmp_path: Path, store: str) -> None:
     arguments = () if store == "memory" else ("--store", f"sqlite://{tmp_path}/store.db")
-    assert missed(tmp_path, *arguments, "--workers", workers) == []
+    with server_process(tmp_path, "--no-access-log", *arguments) as server:
+        assert missed(server) == []
 
 
-def test_pollers_of_redis_workers_see_every_status_in_order(tmp_path: Path) -> None:
-    with redis_server() as engine:
-        assert missed(tmp_path, "--store", engine.url, "--workers", "2") == []
+@NEEDS_LINUX
+@pytest.mark.parametrize("store", ["SQLite", "Redis"])
+def test_pollers_of_two_servers_see_every_status_in_order(tmp_path: Path, store: str) -> None:
+    with (
+        new_store(store, tmp_path) as url,
+        servers_on_one_port(tmp_path, 2, "--no-access-log", "--store", url) as [server, _],
+    ):
+        assert missed(server) == []

@@ -20,7 +20,7 @@ from harness.server_process import PAYMOCK, environment, server_process
 from paymock.rules.faults import MAX_HANG
 from tests.support import raw
 from tests.support.client import AUTHORIZED
-from tests.support.workers import ask, reply_on, server_with_workers, supervisor_process
+from tests.support.servers import NEEDS_LINUX, ask, reply_on
 from tests.system.hostile.graceful_stop import Case, stop_busy_server
 
 pytestmark = pytest.mark.ci
@@ -76,7 +76,11 @@ def test_a_stop_ends_a_hanging_request_without_a_reply(tmp_path: Path, fault: st
 
 @pytest.mark.parametrize(
     "case",
-    [Case("SQLite", 1), pytest.param(Case("Redis", 2), marks=[pytest.mark.redis, pytest.mark.nightly])],
+    [
+        Case("SQLite", 1),
+        pytest.param(Case("SQLite", 2), marks=NEEDS_LINUX),
+        pytest.param(Case("Redis", 2), marks=[pytest.mark.redis, pytest.mark.nightly]),
+    ],
     ids=lambda case: case.name,
 )
 def test_a_stop_under_load_loses_nothing(case: Case, tmp_path: Path) -> None:
@@ -92,7 +96,7 @@ def test_a_hangup_replaces_the_keys_and_ends_no_request(tmp_path: Path) -> None:
     keys.write_text("old\nkept\n")
     kept, old, new = ({"Authorization": f"Bearer {key}"} for key in ("kept", "old", "new"))
     with (
-        server_with_workers(tmp_path, "--api-keys-file", str(keys), workers=1) as served,
+        server_process(tmp_path, "--api-keys-file", str(keys)) as served,
         httpx.Client(base_url=served.url, headers=kept) as client,
     ):
         rule = client.post("/_mock/faults", json={"fault": "hold", "operation": "listChains"}).json()
@@ -108,11 +112,10 @@ def test_a_hangup_replaces_the_keys_and_ends_no_request(tmp_path: Path) -> None:
     assert output.endswith("\nstopped (SIGTERM)\n")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_end_of_standard_input_stops_a_server(tmp_path: Path, workers: int) -> None:
-    options = ("--ready-file", "-", "--exit-on-stdin-close")
-    pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with supervisor_process(tmp_path, *options, workers=workers, **pipe) as process:
+def test_the_end_of_standard_input_stops_a_server_that_a_program_has_started() -> None:
+    command = [*PAYMOCK, "serve", "--port", "0", "--ready-file", "-", "--exit-on-stdin-close"]
+    pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment(), text=True, **pipe) as process:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["url"]
         assert httpx.get(f"{url}/readyz").status_code == 200
@@ -122,12 +125,10 @@ def test_the_end_of_standard_input_stops_a_server(tmp_path: Path, workers: int) 
 
 
 @pytest.mark.parametrize(("program", "reason"), [("", "SIGHUP"), ("nohup", "SIGTERM")])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_ends_with_its_terminal(tmp_path: Path, workers: int, program: str, reason: str) -> None:
-    """Unless it was started by `nohup`."""
+def test_a_server_ends_with_its_terminal(tmp_path: Path, program: str, reason: str) -> None:
+    """Unless it was started by `nohup`, which closes file 0."""
     terminal = [sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])", "sh", "-c"]
-    options = f"--port 0 --ready-file ready --workers {workers} --store sqlite://{tmp_path}/store.db"
-    script = f"exec {program} {shlex.join(PAYMOCK)} serve {options} >log 2>&1 3<&0"  # nohup closes 0
+    script = f"exec {program} {shlex.join(PAYMOCK)} serve --port 0 --ready-file ready >log 2>&1 3<&0"
     with subprocess.Popen(
         [*terminal, script], cwd=tmp_path, stdin=subprocess.PIPE, env=environment()
     ) as process:

@@ -10,7 +10,7 @@ import pytest
 
 from paymock import __version__
 from paymock.payments.files import FileError
-from paymock.server.errors import StartError
+from paymock.server.process import StartError
 from paymock.server.server import Server
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
@@ -84,7 +84,7 @@ class TestServe:
         async def fail(*_: object) -> None:
             raise OSError("no more")
 
-        monkeypatch.setattr(Server, "_start", fail)
+        monkeypatch.setattr(Server, "_serve", fail)
         with pytest.raises(StartError, match="did not start"), serve():
             pass
 

@@ -184,7 +184,7 @@ def temporary_server(scenarios: Path | None = None) -> Iterator[str]:
     """
     # Imported here, since they take long to import.
     from paymock.payments.files import FileError
-    from paymock.server.errors import StartError
+    from paymock.server.process import StartError
     from paymock.server.run import serve_in_thread
     from paymock.web.telemetry.access_log import RequestLog
 

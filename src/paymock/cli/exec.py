@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from paymock.cli.serve import serve
-from paymock.server.streams import in_foreground
+from paymock.server.process import in_foreground
 from paymock.settings import Settings, SettingsError
 from paymock.text import OPEN_KEY
 

@@ -11,9 +11,9 @@ import click
 from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
-from paymock.server import garbage_collection
-from paymock.server.streams import STANDARD_OUTPUT, end_line
-from paymock.settings import DEFAULT_PORT, MAX_WORKERS, MEMORY_STORE, Settings, SettingsError
+from paymock.server import process
+from paymock.server.process import STANDARD_OUTPUT, StartError, end_line
+from paymock.settings import DEFAULT_PORT, MEMORY_STORE, Settings, SettingsError
 from paymock.text import OPEN_KEY
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +42,27 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(flag, *names, cls=CommonOption, **shown, **settings)
 
 
+_GONE = {
+    "--workers": "start several servers with --reuse-port",
+    "--reset-time": "the store holds no time any more, so omit it",
+}
+"""Options of earlier versions, and what to use instead."""
+
+
+def _refuse(ctx: click.Context, option: click.Parameter, value: object) -> None:
+    if value is not None:
+        raise click.UsageError(f"{option.get_error_hint(ctx)} no longer exists: {_GONE[option.opts[0]]}")
+
+
+def _gone(function: F) -> F:
+    """Refuse the options of earlier versions and their environment variables: ignored, they would mislead."""
+    for flag in _GONE:
+        gone: dict[str, Any] = {"expose_value": False, "hidden": True, "callback": _refuse, "default": None}
+        flags = (f"{flag}/--no{flag[1:]}",) if flag == "--reset-time" else (flag,)
+        function = _option(*flags, **gone)(function)
+    return function
+
+
 _RETENTION = Duration(86_400)
 _RETENTION.like = " seconds, like 36h or 30d"
 _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
@@ -50,6 +71,10 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @click.command()
 @_option("--host", help="Address to bind. [default: 127.0.0.1 and ::1]")
 @_option("--port", type=Integer(0, 65535), default=DEFAULT_PORT, help="Port; 0 picks a free one.")
+@_option(
+    "--reuse-port/--no-reuse-port",
+    help="Share the port with other servers on the same store, which is SQLite or Redis. Linux only.",
+)
 @_option(
     "--api-key",
     "api_keys",
@@ -108,12 +133,6 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "rediss:// or redis+sentinel://.",
 )
 @_option(
-    "--workers",
-    type=Integer(1, MAX_WORKERS),
-    default=1,
-    help="Number of worker processes; several need a shared store.",
-)
-@_option(
     "--max-payments",
     type=Integer(1),
     help="Maximum number of payments in all sandboxes. [default: 1000000 in memory, else no limit]",
@@ -122,7 +141,8 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "--retention",
     type=_RETENTION,
     callback=lambda _, __, seconds: seconds and int(seconds),
-    help="Delete data this long after its creation: 36h, 30d; at least 24h. [default: never]",
+    help="Delete data in SQLite or Redis this long after its creation: 36h, 30d; at least 24h. "
+    "[default: never]",
 )
 @_option(
     "--ready-file",
@@ -138,6 +158,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option("--no-access-log/--access-log", help="Do not log requests.")
 @_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
+@_gone
 def serve(**options: Any) -> None:
     """Start the server."""
 
@@ -149,10 +170,9 @@ def serve(**options: Any) -> None:
     # ignores those of some callbacks, and the signal would be lost.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, exit_early)
-    garbage_collection.suspend()
+    process.suspend_collections()
     from paymock.cli.output import program  # imported here, since they take long
     from paymock.payments.files import FileError
-    from paymock.server.errors import StartError
     from paymock.server.run import serve as serve_forever
 
     try:

@@ -5,7 +5,7 @@ import re
 from paymock.cache import BoundedCache
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
-from paymock.settings import Settings
+from paymock.settings import Address
 
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
@@ -17,11 +17,11 @@ _CACHED, _MAX_CACHED_LENGTH = 256, 256
 class AllowedHosts:
     """The hosts that the server accepts in the Host header."""
 
-    def __init__(self, settings: Settings) -> None:
-        bound = [f"[{settings.host}]" if ":" in settings.host else settings.host] if settings.host else []
-        self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *settings.allowed_hosts)}
-        self._health_checks = () if settings.on_loopback else ("/livez", "/readyz")
-        self._allow_any = not settings.on_loopback and not settings.allowed_hosts
+    def __init__(self, address: Address) -> None:
+        bound = [f"[{address.host}]" if ":" in address.host else address.host] if address.host else []
+        self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *address.allowed_hosts)}
+        self._health_checks = () if address.on_loopback else ("/livez", "/readyz")
+        self._allow_any = not address.on_loopback and not address.allowed_hosts
         self.accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED)
 
     def check(self, request: Request) -> None:

@@ -44,6 +44,11 @@ T = TypeVar("T")
 _LINGER_SECONDS = 2.0
 """How long a connection stays open after a refusal, for a client that is still sending."""
 
+_LAST_CALL_SECONDS = 0.5
+"""How long after its last use an idle connection is closed when the server stops: the first request of a new
+connection, and the next one of a busy client, may be on their way.
+"""
+
 _TIMER_RESOLUTION_SECONDS = 0.01
 """How early a timer may fire; coarser than the clock of any event loop."""
 
@@ -192,7 +197,10 @@ class HttpProtocol(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close the connection, after the reply to the current request: the server stops."""
         self._last = True
-        if self._request is None or self._answered:
+        if self._phase is _IDLE:
+            self._deadline += _LAST_CALL_SECONDS - self.KEEP_ALIVE_SECONDS
+            self._set_timer()
+        elif self._request is None or self._answered:
             self._close()
 
     def _advance(self) -> None:

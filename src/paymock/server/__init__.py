@@ -1,1 +1,1 @@
-"""The server process: sockets, a supervisor of workers, signals, the ready file and the banner."""
+"""The server process: sockets, signals, the ready file and the banner."""

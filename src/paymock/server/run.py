@@ -1,9 +1,8 @@
-"""Run the server that settings describe: open its store, create its application, bind its sockets, and serve
-from one process or several.
+"""Run the server that settings describe: open its store, create its application, bind its sockets, and
+serve.
 """
 
 import contextlib
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,27 +11,21 @@ from typing import TextIO
 
 from paymock.http.auth import Keyring
 from paymock.http.connections import raise_file_limit
-from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, SystemClock, synchronize
 from paymock.sandbox.metadata import check_stored
 from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
-from paymock.server import garbage_collection
-from paymock.server.accept import ConnectionCounts
-from paymock.server.announce import announce, announce_stop, remove_ready_file, write_ready_file
-from paymock.server.errors import StartError
-from paymock.server.fork import not_inherited
-from paymock.server.metrics_listener import MetricsEndpoint
+from paymock.server import process
+from paymock.server.announce import Announcer, Output
+from paymock.server.process import StartError
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.signals import HANGUP, run_until_signal, stop_signals
-from paymock.server.sockets import bind_sockets, server_url
-from paymock.server.supervisor import Supervisor, WorkerSlot
-from paymock.settings import MEMORY_STORE, Settings, SettingsError
+from paymock.server.sockets import Listener
+from paymock.settings import Settings, SettingsError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
-from paymock.web.app import create_app
-from paymock.web.application import Application
+from paymock.web.app import METRICS_PATH, Service, create_app, create_metrics_app
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -40,84 +33,57 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     """Serve until a signal comes. A second signal ends the process at once. The garbage collector of the
     process is tuned for the server. The banner shows commands of `program`.
 
-    Raises StartError if the store cannot be used, an address cannot be bound, the ready file cannot be
-    written or workers cannot be started, FileError; SettingsError for a file of API keys that cannot be used.
+    Raises StartError if the store cannot be used, an address cannot be bound or the ready file cannot be
+    written, FileError; SettingsError for a file of API keys that cannot be used.
     """
-    if settings.workers > 1 and not hasattr(os, "fork"):
-        raise StartError("--workers requires a system with fork")
     raise_file_limit()
     for number in {*HANGUP} - {*stop_signals()}:  # while the server starts and after it has ended
         signal.signal(number, signal.SIG_IGN)
     given, settings = settings, settings.with_keys_of_file()
-    keyring = Keyring(settings.api_keys)  # the workers that are forked later, too, get the present keys
-    catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
-    color = settings.log == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
-    log = RequestLog(out, settings.log, requests=settings.access_log, color=color, secrets=settings.api_keys)
-    metrics = MetricsEndpoint(settings, log, scenarios)
+    announcer = Announcer(Output(settings.log, settings.access_log, settings.ready_file, out, program))
+    log = announcer.log
+    log.mask(settings.api_keys)
+    service = Service.load(settings)
     clock = SystemClock(log.warning)
-    store = _open_store(settings)
-    metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
-
-    def application(store: Store) -> Application:
-        return create_app(settings, catalog, store, metadata, clock, log, scenarios, keyring)
-
-    sockets = bind_sockets(settings)
-    url = server_url(settings, sockets)
-
-    def on_ready() -> None:
-        if settings.ready_file:
-            write_ready_file(settings.ready_file, url, sockets[0].getsockname()[1], metrics.url)
-        announce(settings, url, log, metrics.url, program)
-
-    watch_stdin = settings.exit_on_stdin_close
-    on_hangup = partial(reload_keys, given, keyring, log)
-    counts = ConnectionCounts(settings.workers)
-
-    def work(slot: WorkerSlot) -> None:
-        app = application(_open_store(settings))  # processes cannot share the connections of a store
-        listener = metrics.create_listener(app, slot.number)
-        again = partial(on_hangup, warn=False)  # the supervisor does
-        Server(app, slot.send_ready, listener, counts=counts, slot=slot, on_hangup=again).run(sockets)
-
     try:
-        metrics.open()
-        if settings.ready_file:
-            remove_ready_file(settings.ready_file)
-        garbage_collection.resume()
-        if settings.workers == 1:
-            app = application(store)
-            metrics_listener = metrics.create_listener(app)
-            server = Server(app, on_ready, metrics_listener, on_hangup=on_hangup, watch_stdin=watch_stdin)
-            reason = server.run(sockets)
-        else:
-            listeners = [*sockets, *metrics.sockets]
-            supervisor = Supervisor(
-                settings.workers, work, listeners, counts, on_ready, log, on_hangup, watch_stdin=watch_stdin
-            )
-            reason = supervisor.run()
-        announce_stop(settings, log, reason)
-    finally:
-        for listener in [*sockets, *metrics.sockets]:
-            listener.close()
+        store = open_store(settings.store, limits=_limits(settings), retention=settings.retention)
+    except StoreError as error:
+        raise StartError(str(error)) from None
+    metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
+    app = create_app(service, store, metadata, clock, log)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(Listener(settings.address))
+        applications, metrics_url = [(app, listener.sockets)], None
+        if settings.metrics_listener is not None:
+            try:
+                metrics_app = create_metrics_app(app, service, settings.metrics_listener)
+            except ImportError:
+                message = "--metrics-address requires the extra: pip install 'paymock[metrics]'"
+                raise StartError(message) from None
+            metrics = Listener(settings.metrics_listener, free_port_option="--metrics-address HOST:0")
+            stack.enter_context(metrics)
+            applications.append((metrics_app, metrics.sockets))
+            metrics_url = metrics.url + METRICS_PATH
+        announcer.remove_ready_file()
+        process.resume_collections()
+        server = Server(
+            applications,
+            partial(announcer.ready, service, listener.url, listener.port, metrics_url),
+            on_hangup=partial(reload_keys, given, app.keyring, log),
+            watch_stdin=settings.exit_on_stdin_close,
+        )
+        announcer.stopped(server.run())
 
 
-def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog, *, warn: bool = True) -> None:
+def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
     """Accept the keys that `settings` and their file have now; a file that cannot be used changes nothing."""
     try:
         keys = settings.with_keys_of_file().api_keys
     except SettingsError as error:
-        if warn:
-            log.warning(f"{error}. The API keys stay as they were.")
+        log.warning(f"{error}. The API keys stay as they were.")
     else:
         keyring.replace(keys)
         log.mask(keys)
-
-
-def _open_store(settings: Settings) -> Store:
-    try:
-        return open_store(settings.store, limits=_limits(settings), retention=settings.retention)
-    except StoreError as error:
-        raise StartError(str(error)) from None
 
 
 def _limits(settings: Settings) -> dict[str, int]:
@@ -147,36 +113,31 @@ async def _initialize(store: Store, settings: Settings, clock: Clock, log: Reque
 @contextlib.contextmanager
 def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SECONDS) -> Iterator[str]:
     """Run a server with an in-memory store in a thread of this process within the block, and yield its URL.
-    It handles no signals. At the end it waits up to `grace` seconds for requests in progress. A child process
-    that is forked within the block can use the server, and does not stop it.
+    It handles no signals. At the end it waits up to `grace` seconds for requests in progress.
 
     Raises StartError, FileError.
     """
     clock = SystemClock(log.warning)
-    store = open_store(MEMORY_STORE, limits=_limits(settings), retention=settings.retention)
+    store = open_store(settings.store, limits=_limits(settings))
     metadata = new_metadata(clock(), settings.speed, settings.seed)
-    catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
-    app = create_app(settings, catalog, store, metadata, clock, log, scenarios)
-    sockets = bind_sockets(settings)
-    ready = threading.Event()
-    server = Server(app, ready.set, grace=grace)
+    app = create_app(Service.load(settings), store, metadata, clock, log)
+    with Listener(settings.address) as listener:
+        ready = threading.Event()
+        server = Server([(app, listener.sockets)], ready.set, grace=grace)
 
-    def run() -> None:
+        def run() -> None:
+            try:
+                server.run()
+            finally:
+                ready.set()
+
+        thread = threading.Thread(target=run, name="paymock", daemon=True)
+        thread.start()
         try:
-            server.run(sockets)
+            ready.wait()
+            if not server.started:
+                raise StartError("the server did not start; the reason is on standard error")
+            yield listener.url
         finally:
-            ready.set()
-
-    thread = threading.Thread(target=run, name="paymock", daemon=True)
-    thread.start()
-    try:
-        ready.wait()
-        if not server.started:
-            raise StartError("the server did not start; the reason is on standard error")
-        with not_inherited(server, sockets):
-            yield server_url(settings, sockets)
-    finally:
-        server.stop()
-        thread.join()
-        for listener in sockets:
-            listener.close()
+            server.stop()
+            thread.join()

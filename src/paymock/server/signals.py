@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from paymock.server.streams import in_foreground
+from paymock.server.process import in_foreground
 
 T = TypeVar("T")
 

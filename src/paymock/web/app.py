@@ -1,6 +1,7 @@
 """Assembles the application: all routes with their handlers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from paymock.app.checkout import CheckoutService
@@ -11,11 +12,12 @@ from paymock.http.auth import Keyring
 from paymock.http.hosts import AllowedHosts
 from paymock.http.routing import Handler, Route, Routes
 from paymock.payments.catalog import Catalog
+from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import StoreMetadata
-from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.rules.scenarios import Scenario
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.settings import MEMORY_STORE, Settings
+from paymock.settings import MEMORY_STORE, Address, Settings
 from paymock.stores.base import Store
 from paymock.web.application import Application
 from paymock.web.documents import CONTROL, PUBLIC, OpenApiDocument
@@ -35,29 +37,55 @@ from paymock.web.pages.handlers import (
 )
 from paymock.web.telemetry.access_log import RequestLog
 
+METRICS_PATH = "/metrics"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """What a server serves: payments on the chains of `catalog`, which follow `scenarios`, to clients with
+    `api_keys`, or in open mode to any, at `address`. `store` is the URL of the store.
+    """
+
+    catalog: Catalog
+    scenarios: Mapping[str, Scenario]
+    api_keys: tuple[str, ...]
+    address: Address
+    store: str
+    fee_bps: int
+    control: bool
+    frame_ancestors: tuple[str, ...]
+    root_path: str
+
+    @classmethod
+    def load(cls, settings: Settings) -> "Service":
+        """The service that `settings` describe, with the content of their files. Raises FileError."""
+        return cls(
+            catalog=load_catalog(settings.catalog),
+            scenarios=load_scenarios(settings.scenarios),
+            api_keys=settings.api_keys,
+            address=settings.address,
+            store=settings.store,
+            fee_bps=settings.fee_bps,
+            control=settings.control,
+            frame_ancestors=settings.frame_ancestors,
+            root_path=settings.root_path,
+        )
+
 
 def create_app(
-    settings: Settings,
-    catalog: Catalog,
-    store: Store,
-    metadata: StoreMetadata,
-    clock: Clock,
-    log: RequestLog,
-    scenarios: Mapping[str, Scenario] = SCENARIOS,
-    keyring: Keyring | None = None,
+    service: Service, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
 ) -> Application:
-    """Return the service. `metadata` is that of `store`; `scenarios` are those that
-    new payments can follow, by name.
-    """
+    """Return the application of `service`. `metadata` is that of `store`."""
+    catalog, scenarios, open_mode = service.catalog, service.scenarios, not service.api_keys
     sandboxes = Sandboxes(store, clock, metadata)
-    payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
+    payments_service = PaymentsService(catalog, service.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = (
-        ControlService(catalog, sandboxes, scenarios, log.without_secrets) if settings.control else None
+        ControlService(catalog, sandboxes, scenarios, log.without_secrets) if service.control else None
     )
     fault_injection = FaultInjection(sandboxes, payments_service)
-    keyring = keyring or Keyring(settings.api_keys)
-    in_memory = settings.store == MEMORY_STORE
+    keyring = Keyring(service.api_keys)
+    in_memory = service.store == MEMORY_STORE
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
         handler: Handler = handler_of(operation, payments_service)
@@ -72,7 +100,7 @@ def create_app(
         handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiDocument(PUBLIC, catalog, scenarios)))
-    llms_txt = LlmsTxt(catalog, scenarios, control=settings.control, open_mode=settings.open_mode)
+    llms_txt = LlmsTxt(catalog, scenarios, control=service.control, open_mode=open_mode)
     routes.add("GET", LLMS, Route(llms_txt))
     if control_service is not None:
         for operation in control.OPERATIONS:
@@ -83,19 +111,28 @@ def create_app(
         for path, handler in Fragments(control_service, catalog).handlers().items():
             routes.add("GET", path, Route(handler, needs_key=True))
         for path, template in PAGES.items():
-            dashboard = DashboardPage(
-                template, catalog, scenarios, open_mode=settings.open_mode, in_memory=in_memory
-            )
+            dashboard = DashboardPage(template, catalog, scenarios, open_mode=open_mode, in_memory=in_memory)
             routes.add("GET", path, Route(dashboard))
-    ancestors = " ".join(settings.frame_ancestors) or "'none'"
+    ancestors = " ".join(service.frame_ancestors) or "'none'"
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)
     routes.add("GET", checkout.PATH, Route(page))
     routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None).items():
         routes.add("GET", path, Route(file))
-    app = Application(
-        routes, sandboxes, control_service, AllowedHosts(settings), keyring, clock, log, settings.root_path
-    )
+    hosts = AllowedHosts(service.address)
+    app = Application(routes, sandboxes, control_service, hosts, keyring, clock, log, service.root_path)
     app.unknown_page = partial(unknown_page, paths=routes.templates)
     return app
+
+
+def create_metrics_app(app: Application, service: Service, address: Address) -> Application:
+    """Count the requests of `app`, and return the application that serves the metrics at `address`. Raises
+    ImportError if prometheus-client is not installed.
+    """
+    from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
+
+    app.metrics = RequestMetrics(app.routes, service.scenarios)
+    routes: Routes[Route] = Routes()
+    routes.add("GET", METRICS_PATH, Route(app.metrics.page))
+    return app.for_address(routes, AllowedHosts(address))

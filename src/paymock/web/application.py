@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from itertools import count
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -24,7 +25,9 @@ from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.web.telemetry import journal_entry
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.telemetry.metrics import RequestMetrics
+
+if TYPE_CHECKING:
+    from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
 
 _GONE = Response(0, lost=True)
 """In place of a response that nobody waits for."""
@@ -51,7 +54,7 @@ class Application:
         self._sandboxes = sandboxes
         self._control = control
         self._hosts = hosts
-        self._keyring = keyring
+        self.keyring = keyring
         self._log = log
         self._clock = clock
         server = os.urandom(5).hex()  # request ids are short, cheap, and unique in practice across servers
@@ -73,9 +76,9 @@ class Application:
         """End the requests that wait for a change: the server stops."""
         self._sandboxes.notifier.stop()
 
-    def for_address(self, routes: Routes[Route], hosts: AllowedHosts, log: RequestLog) -> "Application":
+    def for_address(self, routes: Routes[Route], hosts: AllowedHosts) -> "Application":
         """Return an application with other routes on the same sandboxes, for another address."""
-        return Application(routes, self._sandboxes, None, hosts, self._keyring, self._clock, log)
+        return Application(routes, self._sandboxes, None, hosts, self.keyring, self._clock, self._log)
 
     async def close(self) -> None:
         await self._sandboxes.close()
@@ -148,7 +151,7 @@ class Application:
                 "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
             )
         if route.needs_key:
-            self._keyring.authenticate(request)
+            self.keyring.authenticate(request)
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler
@@ -189,7 +192,7 @@ class Application:
             return
         try:
             if not request.sandbox:
-                self._keyring.authenticate(request)
+                self.keyring.authenticate(request)
             sandbox, now = request.sandbox, self._clock()
             virtual = self._sandboxes.virtual_time(sandbox, now)
             entry = journal_entry.entry_for(request, response, request_id, now, virtual, seconds, self._log)

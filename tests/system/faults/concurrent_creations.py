@@ -1,4 +1,4 @@
-"""Many identical creations at the same moment, on two servers with two workers each."""
+"""Many identical creations at the same moment, on two servers."""
 
 import asyncio
 import itertools
@@ -61,7 +61,7 @@ class Connection(NamedTuple):
 
 def create_concurrently(name: str, rounds: int, folder: Path, clients: int = CLIENTS) -> ConcurrencyResult:
     api_key = new_api_key()
-    with new_store(name, folder) as store, restartable_servers(folder, [store, store], 2) as servers:
+    with new_store(name, folder) as store, restartable_servers(folder, [store, store]) as servers:
         urls = [server.url for server in servers]
         result = asyncio.run(_run(ConcurrencyResult(name), rounds, clients, urls, api_key))
         with closing(Client(api_key, History())) as client:

@@ -70,7 +70,7 @@ def cut_connections(name: str, rounds: int, seconds: float, seed: int, folder: P
     with (
         redis_server(*DURABLE) as engine,
         tcp_proxy(engine.port) as proxy,
-        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}"], 2) as [server],
+        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}"]) as [server],
     ):
         url = server.url
         for number in range(rounds):

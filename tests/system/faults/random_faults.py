@@ -184,14 +184,14 @@ def _retry_all(
 def _deployment(name: str, folder: Path) -> Iterator[Deployment]:
     if name == "SQLite":
         store = f"sqlite://{folder}/payments.db"
-        with restartable_servers(folder, [store, store], 2) as both:
+        with restartable_servers(folder, [store, store]) as both:
             yield Deployment(both, _kills(both))
         return
     with (
         redis_server(*DURABLE) as engine,
         tcp_proxy(engine.port) as one,
         tcp_proxy(engine.port) as other,
-        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}" for proxy in (one, other)], 2) as both,
+        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}" for proxy in (one, other)]) as both,
     ):
 
         def kill_engine(choice: random.Random, stop: threading.Event) -> None:
@@ -227,7 +227,4 @@ def _kills(both: Sequence[RestartableServer]) -> dict[str, Fault]:
         for server in both:
             server.start()
 
-    def kill_worker(choice: random.Random, _: threading.Event) -> None:
-        choice.choice(both).kill_worker(choice.randrange(2))
-
-    return {"server killed": kill_server, "both servers killed": kill_both, "worker killed": kill_worker}
+    return {"server killed": kill_server, "both servers killed": kill_both}

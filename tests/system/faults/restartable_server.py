@@ -1,4 +1,4 @@
-"""Servers that are killed and started again, each a `paymock serve` with all its processes."""
+"""Servers that are killed and started again."""
 
 import os
 import signal
@@ -15,9 +15,9 @@ from harness.server_process import ServerProcess, server_process
 class RestartableServer:
     """A `paymock serve` on a free port, which differs after each start."""
 
-    def __init__(self, folder: Path, store: str, workers: int) -> None:
+    def __init__(self, folder: Path, store: str) -> None:
         self._folder = folder
-        self._arguments = ("--store", store, "--workers", str(workers), "--no-access-log")
+        self._arguments = ("--store", store, "--no-access-log")
         self._starts = 0
         self._stack = ExitStack()
         self._server: ServerProcess
@@ -46,20 +46,13 @@ class RestartableServer:
         self._stack.close()
         wait_until(lambda: not any(map(process_info.is_running, pids)))
 
-    def kill_worker(self, number: int) -> None:
-        """Send SIGKILL to one of several workers, which the server then replaces."""
-        workers = self.pids[1:]
-        if workers:
-            with suppress(ProcessLookupError):
-                os.kill(workers[number % len(workers)], signal.SIGKILL)
-
 
 @contextmanager
-def restartable_servers(folder: Path, stores: list[str], workers: int) -> Iterator[list[RestartableServer]]:
+def restartable_servers(folder: Path, stores: list[str]) -> Iterator[list[RestartableServer]]:
     running: list[RestartableServer] = []
     try:
         for number, store in enumerate(stores):
-            running.append(RestartableServer(folder / f"server-{number}", store, workers))
+            running.append(RestartableServer(folder / f"server-{number}", store))
         yield running
     finally:
         for server in running:

@@ -38,7 +38,6 @@ class Case(NamedTuple):
     """What is killed. `engine` has the options of a Redis engine; None means an SQLite file."""
 
     name: str
-    workers: int
     engine: tuple[str, ...] | None = None
     kills_server: bool = True
     kills_engine: bool = False
@@ -47,14 +46,13 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("SQLite, 1 worker: the server", 1),
-    Case("SQLite, 2 workers: the server", 2),
-    Case("Redis: the engine", 2, DURABLE, kills_server=False, kills_engine=True),
-    Case("Redis: the server", 2, DURABLE),
-    Case("Redis: both", 2, DURABLE, kills_engine=True),
-    Case("Redis: a failover", 2, DURABLE, kills_server=False, kills_engine=True, has_sentinel=True),
+    Case("SQLite: the server"),
+    Case("Redis: the engine", DURABLE, kills_server=False, kills_engine=True),
+    Case("Redis: the server", DURABLE),
+    Case("Redis: both", DURABLE, kills_engine=True),
+    Case("Redis: a failover", DURABLE, kills_server=False, kills_engine=True, has_sentinel=True),
 )
-VOLATILE = Case("Redis without a file: the engine", 1, (), kills_server=False, kills_engine=True)
+VOLATILE = Case("Redis without a file: the engine", (), kills_server=False, kills_engine=True)
 """A case in which data is lost, to show that the checks detect it."""
 
 
@@ -75,7 +73,7 @@ def kill_servers(case: Case, rounds: int, seed: int, folder: Path) -> KillResult
         start = redis_sentinel if case.has_sentinel else redis_server
         engine = None if case.engine is None else stack.enter_context(start(*case.engine))
         store = f"sqlite://{folder}/payments.db" if engine is None else engine.url
-        [server] = stack.enter_context(restartable_servers(folder, [store], case.workers))
+        [server] = stack.enter_context(restartable_servers(folder, [store]))
         for number in range(rounds):
             prefix = f"kill-{seed}-{number}"
             _run_round(case, server, engine, prefix, choice, api_key, history, result)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from harness.api_client import call, event_streams
 from harness.polling import wait_until
 from harness.redis_engine import DURABLE
-from harness.server_process import ServerProcess, server_process
+from harness.server_process import ServerProcess, server_process, servers_on_one_port
 from paymock.server.server import GRACE_SECONDS
 from tests.system.faults.clients import Client, client_threads, new_api_key
 from tests.system.faults.history import CREATED, NO_REPLY, History
@@ -34,12 +34,14 @@ MAX_SECONDS = 5.0
 
 
 class Case(NamedTuple):
+    """A store, and the number of servers on one port, of which one is stopped."""
+
     store: str
-    workers: int
+    servers: int
 
     @property
     def name(self) -> str:
-        return f"{self.store}, {self.workers} worker{'s' * (self.workers > 1)}"
+        return f"{self.store}, {'one of two servers' if self.servers > 1 else 'one server'}"
 
 
 CASES = (Case("SQLite", 1), Case("SQLite", 2), Case("Redis", 1), Case("Redis", 2))
@@ -47,23 +49,26 @@ CASES = (Case("SQLite", 1), Case("SQLite", 2), Case("Redis", 1), Case("Redis", 2
 
 @dataclass
 class StopResult(Result):
-    """The duration of the stop, and the payments acknowledged before it and during it."""
+    """The duration of the stop, the payments acknowledged before it and during it, and the requests that
+    came later, while another server had the port, and got no reply.
+    """
 
     seconds: float = 0.0
     before: int = 0
     during: int = 0
+    reset: int = 0
 
 
 def stop_busy_server(case: Case, folder: Path) -> StopResult:
-    """Send SIGTERM to a busy server, start it again, and check that nothing acknowledged is lost."""
+    """Send SIGTERM to a busy server, start one again, and check that nothing acknowledged is lost."""
     result, history, api_key = StopResult(case.name), History(), new_api_key()
     first, second = folder / "first", folder / "second"  # with a ready file each
     first.mkdir()
     second.mkdir()
     with new_store(case.store, folder, *DURABLE) as store:
-        arguments = ("--store", store, "--workers", str(case.workers), "--no-access-log")
-        with server_process(first, *arguments) as server:
-            _stop(server, api_key, history, result)
+        arguments = ("--store", store, "--no-access-log")
+        with servers_on_one_port(first, case.servers, *arguments) as [server, *others]:
+            _stop(server, api_key, history, result, goes_on=bool(others))
         with server_process(second, *arguments) as server:
             call(server.url, api_key, "DELETE", "/_mock/next")
             events = history.since()
@@ -73,10 +78,12 @@ def stop_busy_server(case: Case, folder: Path) -> StopResult:
     return result
 
 
-def _stop(server: ServerProcess, api_key: str, history: History, result: StopResult) -> None:
-    def work(client: Client, number: int, _: threading.Event) -> None:
+def _stop(
+    server: ServerProcess, api_key: str, history: History, result: StopResult, *, goes_on: bool
+) -> None:
+    def work(client: Client, number: int, stop: threading.Event) -> None:
         count = 0
-        while client.create(server.url, f"stop-{number}-{count}").status == CREATED:
+        while client.create(server.url, f"stop-{number}-{count}").status == CREATED and not stop.is_set():
             count += 1
 
     with closing(Client(api_key, history)) as client:
@@ -95,6 +102,8 @@ def _stop(server: ServerProcess, api_key: str, history: History, result: StopRes
         status, _ = server.stop(signal.SIGTERM)
         result.seconds = time.monotonic() - stopped_at
     in_progress = [event for event in history.since() if event.started < stopped_at < event.ended]
+    later = [event for event in history.since() if event.started > stopped_at]
+    result.reset = sum(event.status == NO_REPLY for event in later) if goes_on else 0
     result.during = sum(event.status == CREATED for event in in_progress)
     if status != 0:
         result.violations.append(f"exit status {status}")

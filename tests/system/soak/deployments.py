@@ -64,19 +64,19 @@ class Deployment:
 
 @contextmanager
 def deployment(name: str, folder: Path) -> Iterator[Deployment]:
-    """A server on a store, with two workers if the store can be shared."""
+    """A server on a store."""
     folder.mkdir()
     if name == "Redis":
         with (
             redis_server(*DURABLE) as engine,
             tcp_proxy(engine.port) as proxy,
-            _start(name, folder, "--store", f"redis://127.0.0.1:{proxy.port}", "--workers", "2") as running,
+            _start(name, folder, "--store", f"redis://127.0.0.1:{proxy.port}") as running,
             _periodic_cuts(proxy, running),
         ):
             yield running
     else:
-        shared = ("--store", f"sqlite://{folder}/payments.db", "--workers", "2")
-        with _start(name, folder, *(shared if name == "SQLite" else ())) as running:
+        stored = ("--store", f"sqlite://{folder}/payments.db")
+        with _start(name, folder, *(stored if name == "SQLite" else ())) as running:
             yield running
 
 

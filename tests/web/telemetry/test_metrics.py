@@ -1,10 +1,9 @@
-import os
 import re
 import signal
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,14 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.polling import wait_until
+from harness import server_process as processes
 from paymock.rules.errors import PaymockError
-from paymock.rules.identifiers import fingerprint, sandbox_of
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
-from paymock.web.telemetry.metrics import (
-    BUCKETS,
-    COURSE,
-    KEY_REQUESTS,
-    METHODS,
-    METRICS,
-    SharedCounters,
-    WorkerCounters,
-)
+from paymock.web.telemetry.metrics import COUNTERS, COURSE, DURATION, METHODS
 from tests.support import raw
-from tests.support.client import ORDER, fresh_key, order
+from tests.support.client import fresh_key, order
 from tests.support.server import RunningServer, running_server
-from tests.support.workers import server_with_workers, wait_for_successor, worker_behind, workers_of
 
 AUTHORIZED = {"Authorization": "Bearer mk_test_metrics"}
 
@@ -176,14 +165,17 @@ def test_the_time_of_a_request_is_in_its_buckets(watched: Watched) -> None:
     assert grew[f"{name}_sum", *route] > 0.2  # a timer of an event loop may be a little early
 
 
-def test_the_table_of_metrics_is_what_is_told(watched: Watched) -> None:
+def test_each_metric_has_its_type_text_and_labels_and_only_those(watched: Watched) -> None:
     watched.client.get("/livez")
     text = httpx.get(watched.metrics, timeout=60).text
-    assert re.findall("^# TYPE (.+) (.+)$", text, re.MULTILINE) == [(one.name, one.kind) for one in METRICS]
-    assert re.findall("^# HELP [^ ]+ (.+)$", text, re.MULTILINE) == [one.help for one in METRICS]
-    for metric in {*METRICS} - {KEY_REQUESTS}:  # which an open server does not have
-        [labels, *_] = re.findall(rf"^{metric.name}(?:_count)?(?:{{(.*)}})? ", text, re.MULTILINE)
-        assert set(re.findall('([a-z]+)="', labels)) == set(metric.labels)
+    name, help_text, labels = DURATION
+    expected = [(name, "counter", *about) for name, about in COUNTERS.items()]
+    expected.append((name, "histogram", labels, help_text))
+    assert re.findall("^# TYPE (.+) (.+)$", text, re.MULTILINE) == [row[:2] for row in expected]
+    assert re.findall("^# HELP [^ ]+ (.+)$", text, re.MULTILINE) == [row[3] for row in expected]
+    for metric, _, names, _ in expected:
+        [found, *_] = re.findall(rf"^{metric}(?:_count)?(?:{{(.*)}})? ", text, re.MULTILINE)
+        assert set(re.findall('([a-z]+)="', found)) == set(names)
     assert set(re.findall('method="([^"]+)"', text)) <= set(METHODS)
 
 
@@ -201,90 +193,40 @@ def test_a_page_in_a_browser_cannot_read_the_figures(watched: Watched) -> None:
     assert "access-control-allow-origin" not in watched.client.get(watched.metrics).headers
 
 
-def test_requests_are_counted_by_the_configured_key_and_not_by_its_sandboxes() -> None:
-    keys = ["team-a", "team-b", "team-a.ci", "unknown", "team-a"]
-    with running_server(
-        Settings(port=0, metrics_address="127.0.0.1:0", api_keys=("team-a", "team-b"))
-    ) as server:
-        for key in keys:
-            for path in ("/v1/chains", "/_mock/clock"):
-                httpx.get(server.url + path, headers={"Authorization": f"Bearer {key}"})
-        found = figures(str(server.metrics))
-    assert {key[1:]: number for key, number in found.items() if key[0] == KEY_REQUESTS.name} == {
-        (fingerprint(sandbox_of("team-a")),): 3,
-        (fingerprint(sandbox_of("team-b")),): 1,
-    }
+# The address
 
 
-# Several processes
+@pytest.mark.parametrize("allowed", [{"open": True}, {"api_keys": ("secret-one",)}])
+def test_an_address_beyond_loopback_is_allowed_with_a_key_or_in_open_mode(allowed: dict[str, Any]) -> None:
+    with running_server(Settings(port=0, metrics_address="0.0.0.0:0", **allowed)) as server:
+        assert server.metrics is not None
+        assert httpx.get(server.metrics, headers={"Host": "scraped.example"}).status_code == 200
 
 
-@pytest.mark.nightly
-def test_figures_are_those_of_all_workers_and_none_goes_back_when_one_is_killed(tmp_path: Path) -> None:
-    with server_with_workers(tmp_path, "--metrics-address", "127.0.0.1:0", workers=2) as served:
-        metrics, seen = str(served.ready["metrics"]), set[str]()
-
-        def ask(times: int) -> None:
-            for _ in range(times):  # over a connection each, so that the workers take turns
-                reply = httpx.get(f"{served.url}/v1/chains", headers=AUTHORIZED)
-                assert reply.status_code == 200
-                seen.add(worker_behind(reply))
-
-        def counted() -> int:
-            return requests(figures(metrics))["GET", "/v1/chains", "200"]
-
-        ask(30)
-        headers = {**AUTHORIZED, "Idempotency-Key": fresh_key(), "X-Mock-Scenario": "late_payment"}
-        httpx.post(f"{served.url}/v1/payments", json=dict(ORDER), headers=headers)
-        wait_until(lambda: counted() == 30)
-        for asked, killed in enumerate(sorted(workers_of(served.process)), start=1):
-            os.kill(killed, signal.SIGKILL)
-            wait_for_successor(served, killed)
-            assert counted() == 30 * asked
-            ask(30)
-            wait_until(partial(lambda expected: counted() == expected, 30 * asked + 30))
-        assert figures(metrics)["paymock_payments_created_total", "late_payment"] == 1
-        assert len(seen) > 2  # they were of more processes than there are at a time
-        assert served.stop(signal.SIGTERM)[0] == 0
+@pytest.mark.process
+def test_without_the_extra_a_server_without_metrics_runs(tmp_path: Path) -> None:
+    (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')")
+    with processes.server_process(tmp_path, PYTHONPATH=str(tmp_path)) as served:
+        assert "metrics" not in served.ready
+        assert httpx.get(f"{served.url}/livez").status_code == 200
+    refused = processes.run("serve", "--metrics-address", "127.0.0.1:0", PYTHONPATH=str(tmp_path))
+    assert refused.returncode == 1
+    assert "pip install 'paymock[metrics]'" in refused.stderr
 
 
-def test_a_successor_goes_on_from_the_figures_of_its_predecessor() -> None:
-    shared = SharedCounters(workers=2)
-    first, other = (WorkerCounters(shared, number, ["/a", "/b"]) for number in (0, 1))
-    first.observe(0, "GET", 200, 0.001)
-    other.observe(0, "GET", 200, 40)
-    other.observe(1, "PUT", 404, 0.1)
-    WorkerCounters(shared, 0, ["/a", "/b"]).observe(0, "GET", 200, 0.0011)
-    told = {(one.route, one.method, one.status): (one.buckets, one.seconds) for one in first.series()}
-    at = {bound: place for place, bound in enumerate(BUCKETS)}
-    expected = [0] * (len(BUCKETS) + 1)
-    expected[at[0.001]] = expected[at[0.0025]] = expected[-1] = 1
-    assert told["/a", "GET", "200"][0] == expected
-    assert told["/a", "GET", "200"][1] == pytest.approx(40.0021)
-    assert sum(told["/b", "PUT", "404"][0]) == 1
-    assert len(told) == 2
-
-
-def test_the_counts_of_keys_are_added_as_far_as_there_is_room() -> None:
-    shared = SharedCounters(workers=2)
-    for worker in (0, 0, 1):
-        WorkerCounters(shared, worker, []).count_key("abcdefgh")
-    counters = WorkerCounters(shared, 0, [])
-    for number in range(300):
-        counters.count_key(f"key{number:05}")
-    told = {labels: value for metric, labels, value in counters.counters() if metric is KEY_REQUESTS}
-    assert told["abcdefgh",] == 3
-    assert len(told) == 256
-
-
-def test_what_there_is_no_room_for_is_counted_together() -> None:
-    counters = WorkerCounters(SharedCounters(1), 0, ["/a"])
-    methods = METHODS[:5]
-    for method in methods:
-        for status in range(100, 1000 - 1):
-            counters.observe(0, method, status, 0.01)
-    told = list(counters.series())
-    assert sum(sum(one.buckets) for one in told) == len(methods) * 899
-    [together] = [one for one in told if one.route == "other"]
-    assert (together.method, together.status) == ("other", "other")
-    assert sum(together.buckets) == len(methods) * 899 - (len(told) - 1) > 1
+@pytest.mark.process
+def test_the_metrics_have_an_address_and_do_not_delay_a_stop(tmp_path: Path) -> None:
+    with processes.server_process(tmp_path, "--metrics-address", "[::1]:0") as served:
+        metrics_url = str(served.ready["metrics"])
+        assert metrics_url.startswith("http://[::1]:")
+        address = ("::1", httpx.URL(metrics_url).port or 0)
+        with (
+            httpx.Client() as idle,
+            socket.create_connection(address, 60) as slow,
+            socket.create_connection(address, 5),
+        ):
+            assert idle.get(metrics_url).status_code == 200
+            slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc")
+            status, output = served.stop(signal.SIGTERM)  # which must not take long
+    assert status == 0
+    assert f"\n  Metrics   {metrics_url}\n" in output

@@ -5,7 +5,6 @@ import re
 import select
 import stat
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Iterable
@@ -17,11 +16,6 @@ import msgspec
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.text import without_secrets
-
-writing = threading.RLock()
-"""Held while a line is written. A fork waits for it: otherwise the file that a thread is writing to would
-stay locked in the child process. It is reentrant, since the module that registers this can be imported twice.
-"""
 
 _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[0-9a-f]+")
 """What is a secret in an order id, which may contain any hash."""
@@ -128,9 +122,8 @@ class RequestLog:
         if self._out is None:
             return
         try:
-            with writing:
-                self._out.write(text + "\n")
-                self._out.flush()
+            self._out.write(text + "\n")
+            self._out.flush()
         except (OSError, ValueError):
             self._out = self._descriptor = None
 

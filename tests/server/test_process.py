@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from paymock.rules.errors import PaymockError
-from paymock.server.garbage_collection import THRESHOLDS
+from paymock.server.process import GC_THRESHOLDS
 from paymock.stores.memory import MemoryStore
 from paymock.testing import serve
 from tests.support.use_cases import UseCases
@@ -19,14 +19,14 @@ from tests.support.use_cases import UseCases
 def test_a_server_collects_rarely_and_excludes_the_objects_of_the_start() -> None:
     script = (
         "import gc, sys, paymock.cli.main, paymock.server.server\n"
-        "def run(self, sockets):\n"
+        "def run(self):\n"
         "    print(gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 20_000)\n"
         "    sys.exit()\n"
         "paymock.server.server.Server.run = run\n"
         "paymock.cli.main.cli(['serve', '--port', '0'])\n"
     )
     output = subprocess.check_output([sys.executable, "-c", script], text=True)
-    assert output == f"True {THRESHOLDS} True\n"
+    assert output == f"True {GC_THRESHOLDS} True\n"
 
 
 def test_a_server_in_a_thread_does_not_change_the_collector() -> None:

@@ -1,0 +1,204 @@
+"""The start and the stop of `paymock serve`, and several servers on one port."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from harness.polling import wait_until
+from harness.process_info import cpu_seconds
+from harness.server_process import PAYMOCK, environment, server_process, server_process_by_script
+from tests.support import raw
+from tests.support.client import AUTHORIZED, fresh_key
+from tests.support.servers import (
+    NEEDS_LINUX,
+    ask,
+    create,
+    in_progress,
+    one_connection_each,
+    reply_on,
+    servers_on_sqlite,
+    wait_until_refused,
+)
+
+pytestmark = [NEEDS_LINUX, pytest.mark.ci]
+
+
+def test_servers_share_a_port_and_each_has_a_ready_file_and_metrics(tmp_path: Path) -> None:
+    with servers_on_sqlite(tmp_path, "--metrics-address", "127.0.0.1:0") as servers:
+        assert {served.port for served in servers} == {servers[0].port}
+        assert [served.ready["pid"] for served in servers] == [served.process.pid for served in servers]
+        assert len({served.ready["metrics"] for served in servers}) == 2
+        with one_connection_each(servers[0]) as clients:
+            payment = create(clients[0]).json()["id"]
+            assert clients[1].get(f"/v1/payments/{payment}").status_code == 200
+        for host in ("127.0.0.1", "[::1]"):
+            assert httpx.get(f"http://{host}:{servers[0].port}/readyz").status_code == 200
+        for served in servers:
+            assert "paymock_requests_total{" in httpx.get(str(served.ready["metrics"])).text
+
+
+@pytest.mark.nightly
+def test_log_lines_of_two_servers_in_one_file_are_not_mixed(tmp_path: Path) -> None:
+    requests, log = 1500, tmp_path / "log"
+
+    def send_some(url: str) -> None:
+        with httpx.Client(base_url=url, headers=AUTHORIZED) as client:
+            for _ in range(requests // 10):
+                client.get(f"/v1/payments/{'x' * 100}")
+
+    with ExitStack() as stack:
+        urls = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            script = f'exec "$@" --log json >>{log}'
+            served = stack.enter_context(server_process_by_script(tmp_path / name, script))
+            stack.callback(served.stop, signal.SIGTERM)
+            urls.append(served.url)
+        with ThreadPoolExecutor(10) as pool:
+            list(pool.map(send_some, urls * 5))
+    events = Counter(json.loads(line)["event"] for line in log.read_text().splitlines())
+    assert events == {"started": 2, "request": requests, "stopped": 2}
+
+
+def test_a_server_that_is_killed_loses_nothing_and_another_one_goes_on(tmp_path: Path) -> None:
+    acknowledged: dict[str, bytes] = {}
+    stop = threading.Event()
+
+    def customer(url: str) -> None:
+        with httpx.Client(base_url=url, headers=AUTHORIZED, timeout=60) as client:
+            while not stop.is_set():
+                key = fresh_key()
+                while key not in acknowledged:
+                    with suppress(httpx.TransportError):  # its server was killed: retry
+                        reply = create(client, key)
+                        assert reply.status_code == 201
+                        acknowledged[key] = reply.content
+
+    def wait_for_creations() -> None:
+        before = len(acknowledged)
+        wait_until(lambda: len(acknowledged) > before + 50)
+
+    with (
+        servers_on_sqlite(tmp_path, "--no-access-log") as [killed, served],
+        ThreadPoolExecutor(4) as pool,
+    ):
+        customers = [pool.submit(customer, served.url) for _ in range(4)]
+        try:
+            wait_for_creations()
+            killed.process.kill()
+            wait_for_creations()
+        finally:
+            stop.set()
+        for done in customers:
+            done.result(60)
+        with httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+            for key, content in acknowledged.items():
+                assert client.get(f"/v1/payments/{json.loads(content)['id']}").status_code == 200
+                replay = create(client, key)
+                assert (replay.content, replay.headers["idempotent-replayed"]) == (content, "true")
+        assert served.stop(signal.SIGTERM)[0] == 0
+
+
+def test_a_server_without_free_file_descriptors_closes_idle_connections_and_sleeps(tmp_path: Path) -> None:
+    with server_process(tmp_path) as served:
+        pid = served.process.pid
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (30, 30))
+        clients = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(60)]
+        before, started = cpu_seconds(pid), time.monotonic()
+        time.sleep(1)  # a busy loop would use all of it
+        assert cpu_seconds(pid) - before < 0.2 * (time.monotonic() - started)
+        assert httpx.get(f"{served.url}/livez", timeout=60).status_code == 200
+        for client in clients:
+            client.close()
+        assert served.stop(signal.SIGTERM)[0] == 0
+
+
+# A stop
+
+
+def test_a_stop_answers_the_connections_that_nobody_has_accepted(tmp_path: Path) -> None:
+    """The server is paused, so that they wait in its queue; the other one has closed its queue."""
+    with server_process(tmp_path) as served:
+        os.kill(served.process.pid, signal.SIGSTOP)
+        waiting = [ask(served, "/v1/chains") for _ in range(40)]
+        late = [socket.create_connection(("127.0.0.1", served.port), 60) for _ in range(10)]
+        os.kill(served.process.pid, signal.SIGTERM)
+        os.kill(served.process.pid, signal.SIGCONT)
+        for connection in late:
+            connection.sendall(raw.request("GET", "/v1/chains", AUTHORIZED))
+        assert served.stop(signal.SIGCONT)[0] == 0
+        assert {reply_on(connection)[:15] for connection in [*waiting, *late]} == {b"HTTP/1.1 200 OK"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_a_request_in_progress_end(tmp_path: Path, number: signal.Signals) -> None:
+    with server_process(tmp_path) as served:
+        slow = in_progress(served, 700)
+        assert served.stop(number)[0] == 0
+        assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
+    with server_process(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
+        payment_id = create(client).json()["id"]
+        started = time.monotonic()
+        target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60"
+        waits = [ask(served, target) for _ in range(8)]
+        for _ in range(2):
+            assert client.get("/livez").status_code == 200  # the waits have arrived before
+        assert served.stop(signal.SIGTERM)[0] == 0
+        for wait in waits:
+            reply = raw.next_reply(wait)
+            assert json.loads(reply.body)["reached"] is False
+            assert reply.headers["x-request-id"]
+            wait.close()
+        assert time.monotonic() - started < 60  # they would end by themselves
+
+
+def test_slow_requests_get_no_reply_after_the_grace_period(tmp_path: Path) -> None:
+    with server_process(tmp_path) as served:
+        slow = [in_progress(served, 30000) for _ in range(4)]
+        assert served.stop(signal.SIGTERM)[0] == 0
+        assert [reply_on(connection) for connection in slow] == [b""] * 4
+
+
+def test_a_second_signal_ends_the_process_immediately(tmp_path: Path) -> None:
+    with server_process(tmp_path) as served:
+        slow = in_progress(served, 30000)
+        served.process.send_signal(signal.SIGTERM)
+        wait_until_refused(served)
+        assert served.process.poll() is None
+        assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
+        slow.close()
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [10, *(pytest.param(ms, marks=pytest.mark.nightly) for ms in (0, 80))]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
+def test_a_signal_during_the_start(tmp_path: Path, number: int, milliseconds: int) -> None:
+    store = tmp_path / "store.db"
+    with subprocess.Popen(
+        [*PAYMOCK, "serve", "--port", "0", "--store", f"sqlite://{store}"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_until(store.exists)
+        time.sleep(milliseconds / 1000)  # at different moments of the start
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
