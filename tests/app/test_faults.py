@@ -10,8 +10,8 @@ from paymock.app.faults import MAX_RULES, RequestAttempt
 from paymock.app.payments import CreatedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Decision
-from paymock.rules.faults import MAX_HANG
-from paymock.sandbox.sandboxes import KeyedRequest, SandboxChanged
+from paymock.rules.faults import MAX_HANG, FaultTarget
+from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas.json_decoding import fingerprint
 from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
@@ -19,7 +19,7 @@ from tests.support.client import order
 from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, SOON, UseCases, refusal
 
-PAYMENT_ID = "pay_" + "a" * 40
+READ = FaultTarget("getPayment", "order-1", "pay_" + "a" * 40)
 
 
 async def fault_of(app: UseCases, identity: str = "GET /v1/payments/pay_1") -> str | None:
@@ -28,12 +28,12 @@ async def fault_of(app: UseCases, identity: str = "GET /v1/payments/pay_1") -> s
     return fault and fault.text
 
 
-async def decided(app: UseCases, identity: str = "") -> Decision:
+async def decided(app: UseCases, identity: str = "", header: str | None = None) -> Decision:
     async def create(_: Decision) -> None:
         raise AssertionError("a read creates nothing")
 
-    attempt = RequestAttempt(SANDBOX, "getPayment", identity, PAYMENT_ID)
-    decision, *_ = await app.faults.decide(attempt, create)
+    attempt = RequestAttempt(SANDBOX, READ, identity, header)
+    decision, _ = await app.faults.decide(attempt, create)
     return decision
 
 
@@ -41,13 +41,14 @@ async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None,
     """The fault of a creation without headers of its own, and what was created, or found."""
     body = order(**changes)
     request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
-    attempt = RequestAttempt(SANDBOX, "createPayment", key, None, body["order_id"], key, request)
+    target = FaultTarget("createPayment", body["order_id"])
+    attempt = RequestAttempt(SANDBOX, target, key, None, request, takes_override=True)
 
     async def create(decision: Decision | None) -> CreatedPayment:
         return await app.service.create_payment(replace(request, decision=decision), None)
 
-    decision, _, created = await app.faults.decide(attempt, create)
-    if created is None and not decision.prevents:
+    decision, created = await app.faults.decide(attempt, create)
+    if created is None and not (decision.fault and decision.fault.prevents):
         created = await create(None)
     return decision.fault and decision.fault.text, created
 
@@ -149,13 +150,16 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
     assert [(rule.seen, rule.applied) for rule in (await rules.list(SANDBOX)).data] == [(5, 2), (5, 2)]
 
 
-async def test_attempts_are_counted_for_each_operation_and_fault() -> None:
+async def test_attempts_are_counted_for_each_request_and_fault() -> None:
     app = UseCases(MemoryStore())
-    attempts = [("key-1", "drop"), ("key-1", "drop"), ("key-2", "drop"), ("key-1", "delay=1")]
-    assert [
-        await app.faults.count_attempt(RequestAttempt(SANDBOX, "getPayment", identity), fault)
-        for identity, fault in attempts
-    ] == [1, 2, 1, 1]
+    attempts = [
+        ("key-1", "drop; times=1"),
+        ("key-1", "drop; times=1"),
+        ("key-2", "drop; times=1"),
+        ("key-1", "delay=1; times=2"),
+    ]
+    faults = [(await decided(app, identity, header)).fault for identity, header in attempts]
+    assert [fault is not None for fault in faults] == [True, False, True, True]
 
 
 class CountingStore(SharedStore):
@@ -193,19 +197,6 @@ async def test_equal_creations_that_come_together_take_one_override() -> None:
     assert [created.replayed for _, created in outcomes if created].count(False) == 1
     pending = (await apps[0].control.overrides.pending(SANDBOX)).data
     assert [one.times for one in pending] == [2, 2]
-
-
-async def test_a_creation_goes_by_what_another_process_has_just_changed() -> None:
-    one, other = processes(SharedStore(), 2)
-    await creation(one, "order-1001-payment")
-    request = KeyedRequest(
-        SANDBOX, "order-1002-payment", b"", order(), one.faults.undisturbed(SANDBOX, "createPayment")
-    )
-    await other.control.fault_rules.add(SANDBOX, fault="status=503", operation="createPayment")
-    with pytest.raises(SandboxChanged):
-        await one.service.create_payment(request, None)
-    assert one.faults.undisturbed(SANDBOX, "createPayment") is None
-    assert one.faults.undisturbed(SANDBOX, "getPayment") is not None
 
 
 async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None:

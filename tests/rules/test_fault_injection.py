@@ -126,7 +126,7 @@ def test_the_fault_of_a_rule_has_precedence_and_leaves_that_of_an_override(
 def test_a_rule_applies_so_many_times_after_those_it_skips(skip: int, times: int) -> None:
     record, faults = SandboxRecord(rules=(FaultRule("r", "drop", skip=skip, times=times),)), []
     for _ in range(skip + times + 2):
-        _, record, fault, *_ = decided(record)
+        _, _, record, fault, *_ = decided(record)
         faults.append(fault and fault.text)
     assert faults == [None] * skip + ["drop"] * times + [None] * 2
     assert (record.rules[0].seen, record.rules[0].applied) == (skip + times + 2, times)
@@ -160,7 +160,7 @@ def faults_of(record: SandboxRecord, attempts: int) -> list[str | None]:
     """The faults of the attempts of one operation, and the queue that they leave."""
     faults: list[str | None] = []
     for attempt in range(1, attempts + 1):
-        _, record, fault, *_ = decided(record, attempt=attempt)
+        _, _, record, fault, *_ = decided(record, attempt=attempt)
         faults.append(fault and fault.text)
     return [*faults, *(override.value for override in record.faults)]
 
@@ -182,7 +182,7 @@ def test_a_fault_of_the_queue_is_taken_by_the_last_attempt_that_it_prevents(
 
 def test_an_attempt_beyond_the_limit_leaves_the_fault_to_others() -> None:
     record = SandboxRecord(faults=(Override("status=503; times=1", None),))
-    assert decided(record, attempt=2) == Decision(record, record)
+    assert decided(record, attempt=2) == Decision(CREATION, record, record)
 
 
 def test_a_rule_holds_requests_until_they_go_on_or_their_time_is_over() -> None:

@@ -10,17 +10,23 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from paymock.app.lookup import find_payment
 from paymock.app.payments import PaymentsService
 from paymock.payments import records
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Decision, NeedsAttemptNumber, SandboxRecord, counted, decide, hold
+from paymock.rules.fault_injection import (
+    Decision,
+    DecisionNeeded,
+    NeedsAttemptNumber,
+    SandboxRecord,
+    decide,
+    hold,
+)
 from paymock.rules.faults import MAX_HANG, FaultRule, FaultTarget
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.sandboxes import KeyedRequest, SandboxChanged, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
-from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_OPERATIONS
+from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import STATE
 
@@ -92,17 +98,16 @@ class FaultRules:
 
 
 class RequestAttempt(Struct, frozen=True):
-    """What decides about the fault of a request. `identity` tells the attempts of one request from those of
-    others. A valid creation of a payment without a header for its scenario or fault has a `creation`.
+    """What decides about the fault of a request: what rules compare, what tells its attempts from those of
+    other requests, the fault of its header, and what it creates if it is valid.
     """
 
     sandbox: str
-    operation: str
+    target: FaultTarget
     identity: str
-    payment_id: str | None = None
-    order_id: str | None = None
-    idempotency_key: str | None = None
+    header: str | None = None
     creation: KeyedRequest | None = None
+    takes_override: bool = False
 
 
 class FaultInjection:
@@ -113,76 +118,59 @@ class FaultInjection:
         self._payments = payments
         self.waiting_request = sandboxes.notifier.waiting_request
 
-    def undisturbed(self, sandbox: str, operation: str) -> Decision | None:
-        """Return the decision about a request that neither a rule nor an override can select, by the sandbox
-        as this process knows it; None if one can.
-        """
-        record = self._sandboxes.known_record(sandbox)
-        if (record.faults and operation == CREATE_PAYMENT) or record.has_rule_for(operation):
-            return None
-        return Decision(record, record)
-
-    async def refresh(self, sandbox: str) -> None:
-        """Learn what other processes have changed. Raises PaymockError `store_unavailable`."""
-        await self._sandboxes.snapshot(sandbox)
+    async def may_apply(self, sandbox: str, operation: str, *, has_seen: bool = False) -> bool:
+        """Whether a rule may select this operation. `has_seen`: a request has just read the sandbox."""
+        if not has_seen:
+            with suppress(PaymockError):  # the catalog needs no store
+                await self._sandboxes.snapshot(sandbox)
+        return self._sandboxes.known_record(sandbox).has_rule_for(operation)
 
     async def decide(
         self, attempt: RequestAttempt, create: Callable[[Decision], Awaitable[T]]
-    ) -> tuple[Decision, FaultTarget, T | None]:
-        """Decide about a request, and count it. `create` carries out a new creation with the decision, which
-        it stores in the same step, or raises SandboxChanged. Raises PaymockError `store_unavailable`.
+    ) -> tuple[Decision, T | None]:
+        """Decide about a request, and count it. A new payment that the fault does not prevent is created in
+        the same step: `create` carries out the request. Raises PaymockError `store_unavailable`.
         """
+        sandbox, target, takes_override = attempt.sandbox, attempt.target, attempt.takes_override
         numbers: dict[str, int] = {}
         deadline = RetryDeadline()
-        async with self._sandboxes.exclusive(attempt.sandbox):
+        async with self._sandboxes.exclusive(sandbox):
             while True:
-                snapshot, target, is_new = await self._look(attempt)
-                decision = decide(snapshot.record, target, numbers, takes_override=is_new)
+                is_new = False
+                if attempt.creation is None:
+                    snapshot = await self._sandboxes.snapshot(sandbox)
+                else:
+                    token, snapshot = await self._sandboxes.find_key(
+                        sandbox, attempt.creation.idempotency_key
+                    )
+                    target = target._replace(payment_id=PAYMENT_PREFIX + token)
+                    if takes_override and snapshot.values == [None]:
+                        is_new = self._payments.accepts(attempt.creation, snapshot)
+                decision = decide(
+                    snapshot.record, target, numbers, header=attempt.header, takes_override=is_new
+                )
                 if isinstance(decision, NeedsAttemptNumber):
-                    numbers[decision.key] = await self.count_attempt(attempt, decision.key)
+                    numbers[decision.key] = await self._count_attempt(attempt, decision.key)
                     continue
-                if is_new and not decision.prevents:
+                if is_new and (decision.fault is None or decision.fault.after):
                     try:
-                        return decision, target, await create(decision)
-                    except SandboxChanged:
+                        return decision, await create(decision)
+                    except DecisionNeeded:
                         pass
                     except PaymockError as error:
                         if error.kind.code == "store_unavailable":  # it may have been stored
                             raise
-                        attempt = replace(attempt, creation=None)
+                        takes_override = False
                 elif decision.after is snapshot.record or await self._sandboxes.replace(
                     snapshot, STATE, snapshot.state, records.encode(decision.after)
                 ):
-                    return decision, target, None
+                    return decision, None
                 deadline.check()
 
-    async def count(self, attempt: RequestAttempt) -> FaultTarget:
-        """Count a request that has a fault of its own. Raises PaymockError `store_unavailable`."""
-        _, target, _ = await self._look(attempt)
-        await self._sandboxes.change(attempt.sandbox, lambda before: counted(before.record, target))
-        return target
-
-    async def count_attempt(self, attempt: RequestAttempt, fault: str) -> int:
+    async def _count_attempt(self, attempt: RequestAttempt, fault: str) -> int:
         """Return how often the request has been attempted with `fault`, this time included."""
         key = hashlib.blake2b(f"{attempt.identity}\n{fault}".encode(), digest_size=16).hexdigest()
         return await self._sandboxes.increment(attempt.sandbox, f"fault {key}")
-
-    async def _look(self, attempt: RequestAttempt) -> tuple[SandboxSnapshot, FaultTarget, bool]:
-        """Return the sandbox, what its rules compare, and whether the request creates a payment."""
-        sandbox, operation, payment_id = attempt.sandbox, attempt.operation, attempt.payment_id
-        if attempt.idempotency_key is not None:
-            token, snapshot = await self._sandboxes.find_key(sandbox, attempt.idempotency_key)
-            target = FaultTarget(operation, attempt.order_id, PAYMENT_PREFIX + token)
-            creation = attempt.creation if snapshot.values == [None] else None
-            return snapshot, target, creation is not None and self._payments.accepts(creation, snapshot)
-        if payment_id is not None:
-            with suppress(PaymockError):
-                payment = await find_payment(self._sandboxes, sandbox, payment_id)
-                ahead = payment.simulation.time_offset
-                target = FaultTarget(operation, payment.record.order_id, payment_id, ahead)
-                return payment.sandbox, target, False
-        snapshot = await self._sandboxes.snapshot(sandbox)
-        return snapshot, FaultTarget(operation, attempt.order_id, payment_id), False
 
     async def hold(self, sandbox: str, rule_id: str | None) -> None:
         """Return when the rule has been deleted, after MAX_HANG seconds, or when the server stops. Until

@@ -10,12 +10,17 @@ from paymock.payments.catalog import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import SandboxRecord, take_scenario
+from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
 from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, scenario_of
 from paymock.sandbox.sandboxes import Created, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
-from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
+from paymock.schemas.public import (
+    CREATE_ENDPOINT,
+    CREATE_PAYMENT,
+    CreatedWebhookEndpoint,
+    WebhookEndpointList,
+)
 
 # Annotations of inner functions are evaluated at each call, which takes 5 us for these.
 _NewPayment = tuple[PaymentRecord, SandboxRecord]
@@ -67,10 +72,11 @@ class PaymentsService:
         Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
         DEFAULT_SCENARIO. A repeated request shows the payment as it was at its creation, so no reply is ever
         stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
-        SandboxChanged. Specification: "POST /v1/payments", "Limits".
+        Undecided. Specification: "POST /v1/payments", "Limits".
         """
 
         def new(token: str, now: int, sandbox: SandboxRecord) -> _NewPayment:
+            sandbox = after_decision(request.decision, sandbox, CREATE_PAYMENT)
             record = self._record(request, token, now, self.scenarios[scenario or DEFAULT_SCENARIO])
             if scenario is None and sandbox.scenarios:
                 sandbox, override = take_scenario(sandbox, record.order_id)
@@ -80,12 +86,15 @@ class PaymentsService:
             return record, sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, new)
-        timeline = self._sandboxes.timelines.get(created.stored, None) if created.replayed else None
+        timeline = None
+        if created.replayed:
+            after_decision(request.decision, created.snapshot.record, CREATE_PAYMENT, is_replay=True)
+            timeline = self._sandboxes.timelines.get(created.stored, None)
         payment = timeline.at_creation if timeline else rendered_at_creation(created.record)
         return CreatedPayment(payment, created.record.scenario, created.replayed, _key_expired(created))
 
     def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
-        """Whether a request with an unused key is valid, and creates a payment."""
+        """Whether a request with an unused key creates a payment."""
         try:
             self._record(request, "", sandbox.now, self.scenarios[DEFAULT_SCENARIO])
         except PaymockError:
@@ -105,14 +114,17 @@ class PaymentsService:
     async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool, bool]:
         """Return the endpoint as it was created, with its secret, whether this request repeats an earlier
         one, and whether the real service has forgotten its key. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`, or the idempotency conflict; and SandboxChanged. Specification: "POST
+        `capacity_exceeded`, or the idempotency conflict; and DecisionNeeded. Specification: "POST
         /v1/webhooks".
         """
 
         def new(token: str, now: int, sandbox: SandboxRecord) -> _NewEndpoint:
+            sandbox = after_decision(request.decision, sandbox, CREATE_ENDPOINT)
             return endpoints.create_record(request.body, token, request.fingerprint, now), sandbox
 
         created = await self._sandboxes.create(request, EndpointRecord, new, limit=endpoints.MAX_ENDPOINTS)
+        if created.replayed:
+            after_decision(request.decision, created.snapshot.record, CREATE_ENDPOINT, is_replay=True)
         return endpoints.render_created(created.record), created.replayed, _key_expired(created)
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:

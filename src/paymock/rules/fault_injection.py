@@ -44,49 +44,77 @@ class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Decision(NamedTuple):
-    """The sandbox before and after a request is counted, and the fault that the request gets: of the rule
-    with this id or, without one, of an override.
+    """The fault of a request, decided from its sandbox `before`, and the sandbox once the request is counted:
+    the fault of its header, of the rule with the `rule_id`, or of an override.
     """
 
+    target: FaultTarget
     before: SandboxRecord
     after: SandboxRecord
     fault: Fault | None = None
     rule_id: str | None = None
 
-    @property
-    def prevents(self) -> bool:
-        """Whether the fault applies before the request is carried out."""
-        return self.fault is not None and not self.fault.after
+
+UNDECIDED = Decision(FaultTarget(""), SandboxRecord(), SandboxRecord())
+"""The decision of a creation that is tried without one, since few sandboxes have faults."""
+
+
+class DecisionNeeded(Exception):
+    """A creation is to be decided, or decided again: a fault may apply. It has stored nothing."""
+
+
+def after_decision(
+    decision: Decision | None, record: SandboxRecord, operation: str, *, is_replay: bool = False
+) -> SandboxRecord:
+    """The sandbox of a creation with what its `decision` counts; None: it has been counted, or faults are not
+    injected. Raises DecisionNeeded if the decision was for another state of the sandbox, or for a new key.
+    """
+    if decision is None:
+        return record
+    if decision is UNDECIDED and not record.faults and not record.has_rule_for(operation):
+        return record
+    if decision.before is not record or is_replay:
+        raise DecisionNeeded
+    return decision.after
 
 
 class NeedsAttemptNumber(NamedTuple):
-    """In place of a decision: the number of this attempt with the rule (its id) or the override (its text) is
-    needed first, since its fault is limited to the first attempts of an operation.
+    """In place of a decision: the number of this attempt with a header or an override (its text) or a rule
+    (its id) is needed first, since the fault is limited to the first attempts of a request.
     """
 
     key: str
 
 
 def decide(
-    record: SandboxRecord, target: FaultTarget, attempts: Mapping[str, int], *, takes_override: bool
+    record: SandboxRecord,
+    target: FaultTarget,
+    attempts: Mapping[str, int],
+    *,
+    header: str | None = None,
+    takes_override: bool = False,
 ) -> Decision | NeedsAttemptNumber:
-    """The fault of the request of this target: of the first rule that is due, otherwise of the first override
-    for its order, if it `takes_override`. `attempts` are the numbers of this attempt, as far as they have
-    been counted.
+    """Decide which fault a request gets: of its header, otherwise of the first rule that is due, otherwise of
+    the first override for its order, if it takes one. Every rule counts the requests that it selects.
+    `attempts` are the numbers of this attempt, as far as they have been counted.
     """
-    for rule in record.rules:
-        if rule.selects(target) and rule.is_due:
-            fault = parse_fault(rule.fault)
-            limit = fault and fault.times
-            if limit and rule.id not in attempts:
-                return NeedsAttemptNumber(rule.id)
-            if not limit or attempts[rule.id] <= limit:
-                return Decision(record, counted(record, target, rule), fault, rule.id)
+    if header is not None:
+        candidates: list[tuple[str, str, FaultRule | None]] = [(header, header, None)]
+    else:
+        due = (rule for rule in record.rules if rule.selects(target) and rule.is_due)
+        candidates = [(rule.id, rule.fault, rule) for rule in due]
+    for key, text, rule in candidates:
+        fault = parse_fault(text)
+        limit = fault and fault.times
+        if limit and key not in attempts:
+            return NeedsAttemptNumber(key)
+        if not limit or attempts[key] <= limit:
+            return Decision(target, record, counted(record, target, rule), fault, rule.id if rule else None)
     after = counted(record, target)
     override = first_for(record.faults, target.order_id) if takes_override else None
     fault = parse_fault(override.value) if override else None
     if override is None or fault is None:
-        return Decision(record, after)
+        return Decision(target, record, after)
     if fault.times and override.value not in attempts:
         return NeedsAttemptNumber(override.value)
     attempt = attempts[override.value] if fault.times else 1
@@ -94,7 +122,7 @@ def decide(
     last = (fault.prevents and fault.times) or attempt
     if attempt == last:
         after = replace(after, faults=without(after.faults, override))
-    return Decision(record, after, fault if attempt <= last else None)
+    return Decision(target, record, after, fault if attempt <= last else None)
 
 
 def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxRecord, Override | None]:

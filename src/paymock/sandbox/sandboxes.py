@@ -53,10 +53,6 @@ class SeedMismatch(Exception):
     """A store was created with another seed than the requested one."""
 
 
-class SandboxChanged(Exception):
-    """The fault of a creation was decided from another state of its sandbox, or for an unused key."""
-
-
 class SandboxSnapshot(Struct, frozen=True):
     """A sandbox at one moment: its own record, as stored and as decoded, its clock, the real time in
     milliseconds since the epoch, and the requested values.
@@ -92,8 +88,8 @@ class Created(Struct, Generic[R], frozen=True):
 
 
 class KeyedRequest(Struct, frozen=True):
-    """A state-changing request: its sandbox, its idempotency key, its fingerprint, its body, and what was
-    decided about its fault, to be stored with what it creates.
+    """A state-changing request: its sandbox, its idempotency key, its fingerprint, its body, and what has
+    been decided about its fault, if faults are injected.
     """
 
     sandbox: str
@@ -265,21 +261,19 @@ class Sandboxes:
         `new` returns it for its token, the virtual time and the own record of the sandbox, with that record
         after it. The token of the idempotency key is the key of the record, so that adding it is both the
         insert and the check, and one of any number of concurrent duplicates is stored. Raises what `new`
-        raises, unless the key has been used; PaymockError `capacity_exceeded`, or the idempotency conflict;
-        and SandboxChanged. Specification: "Limits".
+        raises, unless the key has been used; PaymockError `capacity_exceeded`, or the idempotency conflict.
+        Specification: "Limits".
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
         snapshot = self._known(request.sandbox)
-        decision, deadline = request.decision, RetryDeadline()
+        deadline = RetryDeadline()
         while True:
-            if decision is not None and decision.before is not snapshot.record:
-                raise SandboxChanged
             token = self.token(snapshot, request.idempotency_key)
             current = await self._newer(snapshot, token) if self.never_waits else None
             if current is None:
                 try:
-                    record, after = new(token, snapshot.now, decision.after if decision else snapshot.record)
+                    record, after = new(token, snapshot.now, snapshot.record)
                 except PaymockError:
                     current = await self.snapshot(request.sandbox, token)
                     if current.values == [None] and current.state == snapshot.state:  # the key is unused
@@ -291,9 +285,7 @@ class Sandboxes:
                         return Created(record, value, replayed=False, snapshot=snapshot)
             [existing] = current.values
             if existing is not None:
-                if decision is None or decision.after is current.record:  # nothing to store
-                    return replay_of(existing, request, kind, current)
-                raise SandboxChanged
+                return replay_of(existing, request, kind, current)
             snapshot = current
             deadline.check()
 

@@ -36,6 +36,7 @@ INSTRUCTION_TYPE = "evm_invoice_address"
 SETTLEMENT_MODE: Final = "same_chain_merchant_payout"
 
 CREATE_PAYMENT = "createPayment"
+CREATE_ENDPOINT = "createWebhookEndpoint"
 GET_PAYMENT = "getPayment"
 PAYMENT_READS = (GET_PAYMENT, "listAttempts")
 PAYMENT_OPERATIONS = (CREATE_PAYMENT, *PAYMENT_READS)
@@ -45,7 +46,7 @@ OPERATION_IDS = (
     "listChains",
     "listAssets",
     *PAYMENT_OPERATIONS,
-    "createWebhookEndpoint",
+    CREATE_ENDPOINT,
     "listWebhookEndpoints",
 )
 """The ids of all operations of `/v1`."""

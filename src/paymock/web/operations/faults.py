@@ -12,15 +12,12 @@ from msgspec.structs import replace
 
 from paymock.app.faults import FaultInjection, RequestAttempt
 from paymock.http.auth import REALM
-from paymock.http.headers import idempotency_key
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
-from paymock.rules.fault_injection import Decision
+from paymock.rules.fault_injection import UNDECIDED, Decision, DecisionNeeded
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
-from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.sandboxes import SandboxChanged
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.operations.operations import keyed_request
 from paymock.web.telemetry.journal_entry import order_id_of
@@ -44,77 +41,88 @@ _GATEWAY_PAGE = (
 
 async def inject_fault(faults: FaultInjection, request: Request, carry_out: Handler) -> Response:
     """Carry out a request below `/v1` with the fault of its header, or of a rule or an override of its
-    sandbox, in this order. The response has the fault that was applied. Raises PaymockError `invalid_fault`.
+    sandbox, in this order. The response has the fault that was applied. Raises PaymockError.
     """
-    header = _fault_header(request) if b"x-mock-fault" in request.headers else None
-    response, deadline = None, RetryDeadline()
-    while header is None and (decision := faults.undisturbed(request.sandbox, request.operation)):
-        request.decision = decision
+    header, response = request.headers.get(b"x-mock-fault"), None
+    sandbox, operation, is_read = request.sandbox, request.operation, request.method != "POST"
+    if header is None or is_read:
+        # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have faults.
+        request.decision = UNDECIDED
         try:
-            response = await _result(request, carry_out)
-        except SandboxChanged:  # another process has changed it
-            deadline.check()
-            continue
-        if request.method == "POST" and response.error is None:
-            return response
-        if (
-            response.error is not None or request.operation not in PAYMENT_READS
-        ):  # it has not seen its sandbox
-            with suppress(PaymockError):  # the catalog needs no store
-                await faults.refresh(request.sandbox)
-        if faults.undisturbed(request.sandbox, request.operation):
-            return response
-    request.decision = None
-    return await _inject(faults, request, carry_out, header, response)
+            response = await carry_out(request)
+        except DecisionNeeded:
+            pass
+        except PaymockError:
+            if header is None and not await faults.may_apply(sandbox, operation):
+                raise
+        else:
+            seen = operation in PAYMENT_READS
+            if header is None and not (is_read and await faults.may_apply(sandbox, operation, has_seen=seen)):
+                return response
+        request.decision = None
+    return await _inject(faults, request, carry_out, response)
 
 
 async def _inject(
-    faults: FaultInjection,
-    request: Request,
-    carry_out: Handler,
-    header: str | None,
-    response: Response | None,
+    faults: FaultInjection, request: Request, carry_out: Handler, response: Response | None
 ) -> Response:
-    """Decide about a request to which a fault may apply, and carry it out unless there is a response."""
-    attempt = await _attempt(request)
-    if header is None:
+    """Decide about the fault of a request, and carry it out unless there is a response."""
+    header = request.headers.get(b"x-mock-fault")
+    if header is not None and b"x-mock-fault" in request.repeated:
+        raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.")
+    key = request.headers.get(b"idempotency-key")
+    identity = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
+    payment, creation = response and response.payment, None
+    order_id, ahead = (payment.order_id, payment.ahead) if payment else (None, None)
+    if request.operation == CREATE_PAYMENT:
+        with suppress(PaymockError):
+            await request.json()
+        order_id = order_id_of(request)
+        with suppress(PaymockError):
+            creation = await keyed_request(request)
+    attempt = RequestAttempt(
+        request.sandbox,
+        FaultTarget(request.operation, order_id, request.params.get("payment_id"), ahead),
+        identity,
+        None if header is None else header.decode("latin-1"),
+        creation,
+        takes_override=header is None and b"x-mock-scenario" not in request.headers,
+    )
 
-        async def create(decision: Decision) -> Response:
-            request.decision = decision
-            try:
-                return await carry_out(request)
-            finally:
-                request.decision = None
+    async def create(decision: Decision) -> Response:
+        request.decision = decision
+        return await carry_out(request)
 
-        decision, target, created = await faults.decide(attempt, create)
-        fault, rule_id, response = decision.fault, decision.rule_id, created or response
-    else:
-        target, rule_id = FaultTarget(request.operation), None
-        with suppress(PaymockError):  # the fault of a header needs no store
-            target = await faults.count(attempt)
-        fault = requested_fault(header)
-        if fault.times and await faults.count_attempt(attempt, header) > fault.times:
-            fault = None
+    decision, created = await faults.decide(attempt, create)
+    request.decision = None
+    response = created or response
+    if attempt.header is not None:
+        requested_fault(attempt.header)
+    fault, target = decision.fault, decision.target
     if fault is None:
-        return response or await _result(request, carry_out)
-    carried_out = (response or await _result(request, carry_out)) if fault.after else None
+        return response or await carry_out(request)
+    if not fault.after:
+        response = None
+    elif response is None:
+        response = await _result(request, carry_out)
     if fault.keeps_reply:
         try:
             if fault.kind is FaultKind.DELAY:
                 await asyncio.sleep(fault.number / 1000)
             elif fault.kind is FaultKind.HOLD:
                 with faults.waiting_request(request.owner):
-                    await request.unless_gone(faults.hold(request.sandbox, rule_id))
+                    held = faults.hold(request.sandbox, decision.rule_id)
+                    await request.unless_gone(held)
         except ClientGone:
-            return replace(carried_out or Response(0), fault=fault, target=target, lost=True)
+            return replace(response or Response(0), fault=fault, target=target, lost=True)
         except PaymockError as error:
-            return replace(refusal(error, request), carried_out=carried_out, target=target)
-        response = carried_out or await _result(request, carry_out)
+            return replace(refusal(error, request), carried_out=response, target=target)
+        response = response or await _result(request, carry_out)
         if fault.kind is FaultKind.EXTRA:
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
-    shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else carried_out or Response(0)
-    return replace(shown, fault=fault, carried_out=carried_out, target=target)
+    shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else response or Response(0)
+    return replace(shown, fault=fault, carried_out=response, target=target)
 
 
 async def _result(request: Request, carry_out: Handler) -> Response:
@@ -160,26 +168,3 @@ def _error_reply(fault: Fault) -> Response:
     phrase = f" {HTTPStatus(status).phrase}" if status in _STATUSES else ""
     page = _GATEWAY_PAGE.format(f"{status}{phrase}")
     return replace(response, body=page.encode(), content_type="text/html")
-
-
-async def _attempt(request: Request) -> RequestAttempt:
-    header = request.headers.get(b"idempotency-key")
-    identity = header.decode("latin-1").strip() if header else f"{request.method} {request.path}"
-    order_id = key = creation = None
-    if request.operation == CREATE_PAYMENT:
-        with suppress(PaymockError):
-            await request.json()
-        order_id = order_id_of(request)
-        with suppress(PaymockError):
-            key = idempotency_key(request)
-            if request.headers.keys().isdisjoint(_OWN_HEADERS):
-                creation = await keyed_request(request)
-    payment_id = request.params.get("payment_id")
-    return RequestAttempt(request.sandbox, request.operation, identity, payment_id, order_id, key, creation)
-
-
-def _fault_header(request: Request) -> str | None:
-    try:
-        return request.header(b"x-mock-fault")
-    except ValueError:
-        raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.") from None
