@@ -64,7 +64,7 @@ def _all_commands() -> Iterator[tuple[str, click.Command]]:
 def _options() -> str:
     """Every option of `serve`: its flag, its variable, its default and its meaning; aliases are left out."""
     rows = []
-    for option in (parameter for parameter in serve.params if isinstance(parameter, click.Option)):
+    for option in (one for one in serve.params if isinstance(one, click.Option) and not one.hidden):
         meaning, _, said = (option.help or "").partition(" [default: ")
         default = said.removesuffix("]") or ("off" if option.is_flag else _default(option))
         flag = " / ".join(f"`{name}`" for name in (option.opts[0], *option.secondary_opts))

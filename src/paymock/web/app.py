@@ -28,9 +28,9 @@ from paymock.web.pages.fragments import Fragments
 from paymock.web.pages.handlers import (
     LLMS,
     PAGES,
-    DashboardPage,
-    LlmsTxt,
     checkout_page,
+    dashboard_page,
+    llms_txt,
     redirect_to_swagger,
     static_files,
     unknown_page,
@@ -66,7 +66,7 @@ class Service:
             address=settings.address,
             store=settings.store,
             fee_bps=settings.fee_bps,
-            control=settings.control,
+            control=service.control,
             frame_ancestors=settings.frame_ancestors,
             root_path=settings.root_path,
         )
@@ -100,8 +100,14 @@ def create_app(
         handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiDocument(PUBLIC, catalog, scenarios)))
-    llms_txt = LlmsTxt(catalog, scenarios, control=service.control, open_mode=open_mode)
-    routes.add("GET", LLMS, Route(llms_txt))
+    about = partial(
+        llms_txt,
+        catalog=catalog,
+        scenarios=scenarios,
+        control=service.control,
+        open_mode=open_mode,
+    )
+    routes.add("GET", LLMS, Route(about))
     if control_service is not None:
         for operation in control.OPERATIONS:
             handler = handler_of(operation, control_service)
@@ -111,7 +117,14 @@ def create_app(
         for path, handler in Fragments(control_service, catalog).handlers().items():
             routes.add("GET", path, Route(handler, needs_key=True))
         for path, template in PAGES.items():
-            dashboard = DashboardPage(template, catalog, scenarios, open_mode=open_mode, in_memory=in_memory)
+            dashboard = partial(
+                dashboard_page,
+                template=template,
+                catalog=catalog,
+                scenarios=scenarios,
+                open_mode=open_mode,
+                in_memory=in_memory,
+            )
             routes.add("GET", path, Route(dashboard))
     ancestors = " ".join(service.frame_ancestors) or "'none'"
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)

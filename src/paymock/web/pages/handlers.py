@@ -34,8 +34,9 @@ from paymock.rules.scenarios import (
 from paymock.rules.timeline import example_states, summarize
 from paymock.schemas.public import OPERATION_IDS
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.documents import DEFAULT_SERVER, base_url, example_payment
-from paymock.web.operations import control, public
+from paymock.web.documents import base_url, example_payment
+from paymock.web.operations import control as control_api
+from paymock.web.operations import public
 from paymock.web.pages.templating import HTML, render, security_headers, static_path
 
 PAGES = {
@@ -82,80 +83,60 @@ _REQUIRED = ("order_id", "receive", "settlement", "pay_with")
 _SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
 
 
-class DashboardPage:
-    """The handler of one page of the dashboard, which is the same for all users."""
-
-    def __init__(
-        self,
-        template: str,
-        catalog: Catalog,
-        scenarios: Mapping[str, Scenario],
-        *,
-        open_mode: bool,
-        in_memory: bool,
-    ) -> None:
-        self._template = template
-        self._catalog = catalog
-        self._scenarios = scenarios
-        self._open_mode = open_mode
-        self._in_memory = in_memory
-
-    async def __call__(self, request: Request) -> Response:
-        catalog, payment = self._catalog, example_payment(self._catalog)
-        html = render(
-            self._template,
-            request.root_path,
-            scenarios=[*map(summarize, self._scenarios.values())],
-            presets=FAULT_PRESETS,
-            operations=OPERATION_IDS,
-            chains=catalog.chains.values(),
-            assets={chain: catalog.assets(chain) for chain in catalog.chains},
-            preselected=(payment["receive"]["chain"], payment["receive"]["asset"]),
-            example=json.dumps(payment),
-            open_key=OPEN_KEY_EXAMPLE if self._open_mode else None,
-            in_memory=self._in_memory,
-        )
-        # `service-doc` would be for people, and `service-desc` is the OpenAPI document: RFC 8631.
-        link = f'<{request.root_path}{LLMS}>; rel="describedby"; type="text/plain"'
-        return Response(200, html, HTML, (*security_headers(), ("Link", link)))
+async def dashboard_page(
+    request: Request,
+    *,
+    template: str,
+    catalog: Catalog,
+    scenarios: Mapping[str, Scenario],
+    open_mode: bool,
+    in_memory: bool,
+) -> Response:
+    """One page of the dashboard, which is the same for all users."""
+    payment = example_payment(catalog)
+    html = render(
+        template,
+        request.root_path,
+        scenarios=[*map(summarize, scenarios.values())],
+        presets=FAULT_PRESETS,
+        operations=OPERATION_IDS,
+        chains=catalog.chains.values(),
+        assets={chain: catalog.assets(chain) for chain in catalog.chains},
+        preselected=(payment["receive"]["chain"], payment["receive"]["asset"]),
+        example=json.dumps(payment),
+        open_key=OPEN_KEY_EXAMPLE if open_mode else None,
+        in_memory=in_memory,
+    )
+    # `service-doc` would be for people, and `service-desc` is the OpenAPI document: RFC 8631.
+    link = f'<{request.root_path}{LLMS}>; rel="describedby"; type="text/plain"'
+    return Response(200, html, HTML, (*security_headers(), ("Link", link)))
 
 
-class LlmsTxt:
-    """The handler of `/llms.txt`, which is rendered at the first request, for the base URL that the client
-    used. Without the `control` API, it says nothing of it. Browsers show plain text, and download Markdown.
+async def llms_txt(
+    request: Request, *, catalog: Catalog, scenarios: Mapping[str, Scenario], control: bool, open_mode: bool
+) -> Response:
+    """`/llms.txt`, for the base URL that the client used. Without the `control` API, it says nothing of it.
+    Browsers show plain text, and download Markdown.
     """
-
-    def __init__(
-        self, catalog: Catalog, scenarios: Mapping[str, Scenario], *, control: bool, open_mode: bool
-    ) -> None:
-        self._catalog = catalog
-        self._scenarios = scenarios
-        self._control = control
-        self._open_mode = open_mode
-        self._text = b""
-
-    async def __call__(self, request: Request) -> Response:
-        if not self._text:
-            payment, states = example_payment(self._catalog), example_states(SCENARIOS[DEFAULT_SCENARIO])
-            statuses = {state.status: state.at // 1000 for state in reversed(states)}
-            self._text = render(
-                "llms.txt",
-                "",
-                server=DEFAULT_SERVER,
-                version=__version__,
-                control=self._control,
-                open_mode=self._open_mode,
-                default_scenario=DEFAULT_SCENARIO,
-                scenarios=map(summarize, self._scenarios.values()),
-                example=json.dumps({name: payment[name] for name in _REQUIRED}),
-                terminal=[status for status in PaymentStatus if status in TERMINAL_STATUSES],
-                happy_path=reversed(statuses.items()),
-                operations=OPERATION_IDS,
-                faults=FAULT_ROWS,
-                calls=(*public.OPERATIONS, *(control.OPERATIONS if self._control else ())),
-            )
-        served = self._text.replace(DEFAULT_SERVER.encode(), base_url(request).encode())
-        return Response(200, served, TEXT, (_REVALIDATED,))
+    payment, states = example_payment(catalog), example_states(SCENARIOS[DEFAULT_SCENARIO])
+    statuses = {state.status: state.at // 1000 for state in reversed(states)}
+    text = render(
+        "llms.txt",
+        "",
+        server=base_url(request),
+        version=__version__,
+        control=control,
+        open_mode=open_mode,
+        default_scenario=DEFAULT_SCENARIO,
+        scenarios=map(summarize, scenarios.values()),
+        example=json.dumps({name: payment[name] for name in _REQUIRED}),
+        terminal=[status for status in PaymentStatus if status in TERMINAL_STATUSES],
+        happy_path=reversed(statuses.items()),
+        operations=OPERATION_IDS,
+        faults=FAULT_ROWS,
+        calls=(*public.OPERATIONS, *(control_api.OPERATIONS if control else ())),
+    )
+    return Response(200, text, TEXT, (_REVALIDATED,))
 
 
 async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
