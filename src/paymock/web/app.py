@@ -66,7 +66,7 @@ class Service:
             address=settings.address,
             store=settings.store,
             fee_bps=settings.fee_bps,
-            control=service.control,
+            control=settings.control,
             frame_ancestors=settings.frame_ancestors,
             root_path=settings.root_path,
         )
@@ -101,11 +101,7 @@ def create_app(
         routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiDocument(PUBLIC, catalog, scenarios)))
     about = partial(
-        llms_txt,
-        catalog=catalog,
-        scenarios=scenarios,
-        control=service.control,
-        open_mode=open_mode,
+        llms_txt, catalog=catalog, scenarios=scenarios, control=service.control, open_mode=open_mode
     )
     routes.add("GET", LLMS, Route(about))
     if control_service is not None:
