@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from paymock.payments.records import READABLE_FORMATS, RECORD_FORMAT, PaymentRecord, decode_payment
-from paymock.sandbox.metadata import check_stored
-from paymock.sandbox.sandboxes import load_metadata
+from paymock.sandbox.metadata import decode_metadata, load_metadata
 from paymock.stores.base import StoreError
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import run
@@ -48,7 +47,7 @@ def test_a_store_of_another_format_is_refused(tmp_path: Path, number: int, *, af
     before = contents(tmp_path)
     store = SqliteStore(path)
     with pytest.raises(StoreError) as caught:
-        asyncio.run(store.initialize(check_stored))
+        asyncio.run(store.initialize(decode_metadata))
     assert str(caught.value) == (
         f"cannot use the store {path}: paymock 0.1.0 wrote it in format {number}, which this version cannot "
         "read: serve it with that version, or use an empty store"

@@ -14,7 +14,7 @@ from paymock.stores.memory import MemoryStore
 class SharedStore(MemoryStore):
     """Lets every other task run before each step, as a store across a network does, and counts the steps."""
 
-    never_waits = False
+    is_synchronous = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class SharedStore(MemoryStore):
 class LateStore(MemoryStore):
     """Gives the next answer late, when it is told to: `held` is set when it has looked, `let_go` lets go."""
 
-    never_waits = False
+    is_synchronous = False
 
     def __init__(self) -> None:
         super().__init__()

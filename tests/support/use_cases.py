@@ -17,8 +17,8 @@ from paymock.payments.records import EndpointRecord, StoreMetadata, decode_payme
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.log_buffer import Entry
-from paymock.sandbox.metadata import check_stored
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, load_metadata, new_metadata
+from paymock.sandbox.metadata import decode_metadata, load_metadata, new_metadata
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
 from paymock.stores.base import Store
@@ -95,7 +95,7 @@ async def refusal(step: Awaitable[object]) -> PaymockError:
 
 async def check_noted_store(store: Store) -> None:
     """Check that a store has what the key `formats-key-0001` had: a payment, an endpoint, a rule, a speed."""
-    await store.initialize(check_stored)
+    await store.initialize(decode_metadata)
     app = UseCases(store, await load_metadata(store, NOON, 1, "formats"))
     sandbox = sandbox_of("formats-key-0001")
     snapshot = await app.sandboxes.snapshot(sandbox)

@@ -265,7 +265,7 @@ class _Additions:
                 break
         _tell(entries[: len(new)], self.requests)
         for after, matchings in beginning.items():
-            is_complete = after is None or after in numbers or self._sandboxes.never_waits
+            is_complete = after is None or after in numbers or self._sandboxes.is_synchronous
             counts_from = _now() + (0 if is_complete else _LATE_SECONDS)
             requests: Requests = Index()
             for matching in matchings:

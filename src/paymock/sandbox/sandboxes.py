@@ -3,16 +3,13 @@ a sandbox, and notifies its subscribers.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from paymock import __version__
 from paymock.cache import BoundedCache
 from paymock.payments import records
 from paymock.payments.records import (
@@ -26,15 +23,14 @@ from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Decision, SandboxRecord
-from paymock.sandbox import metadata as store_metadata
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
+from paymock.sandbox.metadata import read_metadata
 from paymock.sandbox.notifier import Notifier
 from paymock.sandbox.retries import RetryDeadline
 from paymock.stores.base import STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
-
 
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
@@ -44,13 +40,8 @@ _CACHED_STATES = 10_000
 the journal none to tell the virtual time.
 """
 
-
 _INITIAL = SandboxRecord()
 _UNSEEN = (None, _INITIAL)
-
-
-class SeedMismatch(Exception):
-    """A store was created with another seed than the requested one."""
 
 
 class SandboxSnapshot(Struct, frozen=True):
@@ -99,36 +90,6 @@ class KeyedRequest(Struct, frozen=True):
     decision: Decision | None = None
 
 
-def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of a new store. `speed` is the initial speed of all clocks, `now` is in
-    milliseconds since the epoch.
-    """
-    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
-    clock = ClockSetting(now, now, 0.0).with_speed(speed, now)
-    return StoreMetadata(secret, clock, records.RECORD_FORMAT, __version__)
-
-
-async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of `store`, which is created if it is missing. If `speed` differs from the stored
-    one, it applies from `now` on to all clocks whose speed no request has set.
-
-    Raises SeedMismatch, StoreError for a store of another version, and PaymockError `store_unavailable`.
-    """
-    proposal = new_metadata(now, speed, seed)
-
-    def with_speed(existing: StoreMetadata) -> StoreMetadata:
-        store_metadata.check_format(existing)
-        if seed is not None and proposal.secret != existing.secret:
-            raise SeedMismatch
-        current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
-        if existing.clock.speed == speed:
-            return current
-        start = max(now, existing.clock.since_real)
-        return replace(current, clock=existing.clock.with_speed(speed, start))
-
-    return await store_metadata.read(store, proposal, with_speed)
-
-
 class Sandboxes:
     """The sandboxes of a store. Changes are optimistic: each is conditional on the state that it was computed
     from, and is computed again if another request or process has changed that.
@@ -141,7 +102,7 @@ class Sandboxes:
         self._clock = clock
         self.started = clock()
         self._metadata = metadata
-        self.never_waits = store.never_waits
+        self.is_synchronous = store.is_synchronous
         """Whether the coroutines of the store never suspend."""
 
         self.propagation_ms = store.propagation_ms
@@ -151,7 +112,7 @@ class Sandboxes:
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._log_buffer = LogBuffer(self._write_log, until_read=self.never_waits)
+        self._log_buffer = LogBuffer(self._write_log, until_read=self.is_synchronous)
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
         """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
@@ -270,7 +231,7 @@ class Sandboxes:
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
-            current = await self._newer(snapshot, token) if self.never_waits else None
+            current = await self._newer(snapshot, token) if self.is_synchronous else None
             if current is None:
                 try:
                     record, after = new(token, snapshot.now, snapshot.record)
@@ -304,7 +265,7 @@ class Sandboxes:
         if the store fails.
         """
         self._log_buffer.add(sandbox, log, keep, entry)
-        if self.never_waits and self.notifier.subscriptions:
+        if self.is_synchronous and self.notifier.subscriptions:
             self.notifier.notify(sandbox, addition=True)
 
     async def clear_log(self, sandbox: str, log: str) -> None:
@@ -374,7 +335,7 @@ class Sandboxes:
     async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
         with suppress(PaymockError):
             await self._store.append(sandbox, log, *(entry() for entry in entries), keep=keep)
-            if not self.never_waits:
+            if not self.is_synchronous:
                 self.notifier.notify(sandbox, addition=True)
 
     def _snapshot_of(
@@ -402,8 +363,7 @@ class Sandboxes:
         """Adopt the metadata of the store. Return the error if it cannot be read."""
         connections = self._store.connections  # those that this opens are verified by the next request
         try:
-            metadata = await store_metadata.read(self._store, self._metadata)
-            store_metadata.check_format(metadata)
+            metadata = await read_metadata(self._store, self._metadata)
             await synchronize(self._clock, self._store)
             self._metadata, self._verified = metadata, connections
         except PaymockError as error:

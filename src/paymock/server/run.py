@@ -14,8 +14,7 @@ from paymock.http.connections import raise_file_limit
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, SystemClock, synchronize
-from paymock.sandbox.metadata import check_stored
-from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
+from paymock.sandbox.metadata import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
 from paymock.server.announce import Announcer, Output
 from paymock.server.process import StartError
@@ -93,7 +92,7 @@ def _limits(settings: Settings) -> dict[str, int]:
 
 async def _initialize(store: Store, settings: Settings, clock: Clock, log: RequestLog) -> StoreMetadata:
     try:
-        warning = await store.initialize(check_stored)
+        warning = await store.initialize(decode_metadata)
         if warning is not None:
             log.warning(warning)
         await synchronize(clock, store)

@@ -13,7 +13,7 @@ STATE = "state"
 METADATA = "origin"
 """The sandbox whose own record is the metadata of the store; no API key leads to it."""
 
-Check = Callable[[bytes], None]
+Check = Callable[[bytes], object]
 """Raises StoreError for metadata of a version whose values this one cannot use."""
 
 
@@ -68,7 +68,7 @@ class Store(Protocol):
     propagation_ms: int
     """Milliseconds until a change is visible to every process that shares the store, at most."""
 
-    never_waits: bool
+    is_synchronous: bool
     """Whether the coroutines of this store never suspend, so that a second call costs little."""
 
     @property

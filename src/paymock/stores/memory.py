@@ -31,7 +31,7 @@ class MemoryStore:
     of its own record only. One without values is forgotten when MAX_EMPTY others have been used since.
     """
 
-    never_waits = True
+    is_synchronous = True
     propagation_ms = 0
     connections = 0
 

@@ -30,7 +30,7 @@ class RedisStore:
     deletes a sandbox that has not changed for so long. Raises StoreError if the URL is invalid.
     """
 
-    never_waits = False
+    is_synchronous = False
     propagation_ms = MAX_PROPAGATION_MS
 
     def __init__(self, url: str, retention: int | None = None) -> None:

@@ -45,7 +45,7 @@ class SqliteStore:
     a kind over all sandboxes; `clock` gives the real time, in seconds, for the `retention`.
     """
 
-    never_waits = False
+    is_synchronous = False
     propagation_ms = MAX_PROPAGATION_MS
 
     def __init__(
