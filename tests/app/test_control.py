@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 
 from paymock.app.lookup import PaymentFilter, newest_payments
+from paymock.rules.scenarios import PaymentStatus
+from paymock.schemas.control import AdvancePayment, ListPayments
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
@@ -12,7 +14,9 @@ from tests.support.use_cases import SANDBOX, UseCases, refusal
 async def test_an_advance_has_exactly_one_target(target: dict[str, Any]) -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
-    error = await refusal(app.control.advance_payment(SANDBOX, payment.id, until_observed=True, **target))
+    error = await refusal(
+        app.control.advance_payment(SANDBOX, payment.id, AdvancePayment(until_observed=True, **target))
+    )
     assert list(error.details or ()) == ["seconds"]
 
 
@@ -27,7 +31,7 @@ async def test_the_total_is_never_less_than_what_is_listed(*, is_reset: bool, to
 
     app = UseCases(ChangingStore())
     await app.create("key-number-1")
-    page = await app.control.payments(SANDBOX, 9)
+    page = await app.control.payments(SANDBOX, ListPayments(limit=9))
     assert (len(page.data), page.total) == (1, total)
 
 
@@ -44,7 +48,9 @@ async def test_a_search_lets_others_in_after_every_fifty_payments() -> None:
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
-    assert (await app.control.payments(SANDBOX, 9, status="completed")).data == []
+    assert (
+        await app.control.payments(SANDBOX, ListPayments(limit=9, status=PaymentStatus.COMPLETED))
+    ).data == []
     running.cancel()
     assert turns == 2
 

@@ -12,6 +12,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Decision
 from paymock.rules.faults import MAX_HANG, FaultTarget
 from paymock.sandbox.sandboxes import KeyedRequest
+from paymock.schemas.control import AddFault, SetNext
 from paymock.schemas.json_decoding import fingerprint
 from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
@@ -56,7 +57,7 @@ async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None,
 @pytest.mark.parametrize("about", [{"order_id": "order-1"}, {"payment_id": "pay_" + "a" * 40}])
 async def test_a_rule_about_a_payment_selects_an_operation_on_payments(about: dict[str, Any]) -> None:
     rules = UseCases(MemoryStore()).control.fault_rules
-    error = await refusal(rules.add(SANDBOX, "drop", operation="listChains", **about))
+    error = await refusal(rules.add(SANDBOX, AddFault(fault="drop", operation="listChains", **about)))
     assert (error.kind.code, list(error.details or ())) == ("validation_failed", ["operation"])
     assert (await rules.list(SANDBOX)).data == []
 
@@ -64,9 +65,9 @@ async def test_a_rule_about_a_payment_selects_an_operation_on_payments(about: di
 async def test_a_sandbox_has_at_most_a_hundred_rules_until_it_is_reset() -> None:
     control = UseCases(MemoryStore()).control
     for _ in range(MAX_RULES):
-        await control.fault_rules.add(SANDBOX, fault="drop")
+        await control.fault_rules.add(SANDBOX, AddFault(fault="drop"))
     before = await control.fault_rules.list(SANDBOX)
-    error = await refusal(control.fault_rules.add(SANDBOX, fault="drop"))
+    error = await refusal(control.fault_rules.add(SANDBOX, AddFault(fault="drop")))
     assert error.kind.code == "capacity_exceeded"
     assert await control.fault_rules.list(SANDBOX) == before
     await control.reset(SANDBOX)
@@ -77,8 +78,8 @@ async def test_concurrent_requests_to_several_processes_are_counted_exactly() ->
     store = SharedStore()
     first = UseCases(store)
     second = UseCases(store, first.sandboxes._metadata)
-    await first.control.fault_rules.add(SANDBOX, fault="drop", skip=20, times=30)
-    await second.control.fault_rules.add(SANDBOX, fault="reset", operation="getPayment", times=5)
+    await first.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=20, times=30))
+    await second.control.fault_rules.add(SANDBOX, AddFault(fault="reset", operation="getPayment", times=5))
     faults = await asyncio.gather(*(fault_of(app) for _ in range(100) for app in (first, second)))
     assert (faults.count("drop"), faults.count("reset"), faults.count(None)) == (30, 5, 165)
     rules = (await first.control.fault_rules.list(SANDBOX)).data
@@ -103,7 +104,7 @@ async def test_a_rule_counts_the_requests_that_all_processes_hold_until_one_dele
     store.failures = 0
     first = UseCases(store)
     second = UseCases(store, first.sandboxes._metadata)
-    rule = await first.control.fault_rules.add(SANDBOX, fault="hold", times=None)
+    rule = await first.control.fault_rules.add(SANDBOX, AddFault(fault="hold", times=None))
     *held, canceled = [await held_request(app) for app in (first, first, second)]
     assert await waiting(first) == await waiting(second) == 3
     canceled.cancel()
@@ -117,7 +118,7 @@ async def test_a_rule_counts_the_requests_that_all_processes_hold_until_one_dele
 
 async def test_what_a_killed_process_has_held_counts_for_a_minute() -> None:
     app = UseCases(SharedStore())
-    await app.control.fault_rules.add(SANDBOX, fault="hold")
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault="hold"))
     request = await held_request(app)
     app.clock.advance(MAX_HANG - 0.001)
     assert await waiting(app) == 1
@@ -128,7 +129,7 @@ async def test_what_a_killed_process_has_held_counts_for_a_minute() -> None:
 
 async def test_a_request_that_no_rule_selects_changes_nothing() -> None:
     app = UseCases(MemoryStore())
-    await app.control.fault_rules.add(SANDBOX, fault="drop", order_id="order-2")
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", order_id="order-2"))
     before = await app.sandboxes.snapshot(SANDBOX)
     assert await fault_of(app) is None
     assert (await app.sandboxes.snapshot(SANDBOX)).state == before.state
@@ -137,8 +138,8 @@ async def test_a_request_that_no_rule_selects_changes_nothing() -> None:
 async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule() -> None:
     app = UseCases(MemoryStore())
     rules = app.control.fault_rules
-    await rules.add(SANDBOX, fault="status=503; times=1", times=None)
-    await rules.add(SANDBOX, fault="status=500; times=1", times=None)
+    await rules.add(SANDBOX, AddFault(fault="status=503; times=1", times=None))
+    await rules.add(SANDBOX, AddFault(fault="status=500; times=1", times=None))
     faults = [await fault_of(app, f"key-{number}") for number in (1, 1, 1, 2, 2)]
     assert faults == [
         "status=503; times=1",
@@ -180,7 +181,7 @@ def processes(store: SharedStore, number: int) -> list[UseCases]:
 @pytest.mark.parametrize("fault", ["drop", "drop; before"])
 async def test_an_override_is_for_one_of_the_creations_that_come_together(fault: str) -> None:
     apps = processes(SharedStore(), 6)
-    await apps[0].control.overrides.add(SANDBOX, fault=fault)
+    await apps[0].control.overrides.add(SANDBOX, SetNext(fault=fault))
     outcomes = await asyncio.gather(
         *(creation(app, f"order-{number}-payment") for app in apps for number in range(10, 12))
     )
@@ -191,7 +192,7 @@ async def test_an_override_is_for_one_of_the_creations_that_come_together(fault:
 
 async def test_equal_creations_that_come_together_take_one_override() -> None:
     apps = processes(SharedStore(), 6)
-    await apps[0].control.overrides.add(SANDBOX, fault="drop", scenario="late_payment", times=3)
+    await apps[0].control.overrides.add(SANDBOX, SetNext(fault="drop", scenario="late_payment", times=3))
     outcomes = await asyncio.gather(*(creation(app, "order-1001-payment") for app in apps * 3))
     assert [fault for fault, _ in outcomes].count("drop") == 1
     assert [created.replayed for _, created in outcomes if created].count(False) == 1
@@ -202,7 +203,7 @@ async def test_equal_creations_that_come_together_take_one_override() -> None:
 async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None:
     store = CountingStore()
     app = UseCases(store)
-    await app.control.fault_rules.add(SANDBOX, fault="drop", skip=1_000)
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=1_000))
     await asyncio.gather(*(creation(app, f"order-{number:04d}-payment") for number in range(50)))
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 50
     assert store.additions <= 50
@@ -214,8 +215,8 @@ async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request
             raise PaymockError("capacity_exceeded")
 
     app = UseCases(FullStore())
-    await app.control.fault_rules.add(SANDBOX, fault="drop", skip=5)
-    pending = await app.control.overrides.add(SANDBOX, fault="drop", scenario="late_payment")
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=5))
+    pending = await app.control.overrides.add(SANDBOX, SetNext(fault="drop", scenario="late_payment"))
     assert (await refusal(creation(app, "order-1002-payment"))).kind.code == "capacity_exceeded"
     assert await app.control.overrides.pending(SANDBOX) == pending
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 1
@@ -233,7 +234,7 @@ async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost()
 
     store = LosingStore()
     app = UseCases(store)
-    await app.control.fault_rules.add(SANDBOX, fault="status=503")
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault="status=503"))
     store.loses = True
     assert (await refusal(creation(app, "order-1001-payment"))).kind.code == "store_unavailable"
     store.loses = False

@@ -6,6 +6,7 @@ import pytest
 from paymock.app import journal
 from paymock.rules.errors import PaymockError
 from paymock.sandbox import log_buffer
+from paymock.schemas.control import ListRequests
 from paymock.stores.memory import MemoryStore
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line
@@ -16,7 +17,7 @@ async def test_an_entry_of_an_earlier_version_lacks_the_last_members(members: in
     app = UseCases(MemoryStore())
     earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:members])
     app.sandboxes.append(SANDBOX, "requests", lambda: earlier, keep=journal.LENGTH)
-    [found] = (await app.control.journal.newest(SANDBOX, 2)).data
+    [found] = (await app.control.journal.newest(SANDBOX, ListRequests(limit=2))).data
     assert (found.operation, found.fetch_site) == ("listChains", None)
     assert (found.virtual_at is None) == (members == 16)
 
@@ -28,8 +29,8 @@ async def test_entries_of_many_sandboxes_are_buffered_up_to_a_limit_and_read_by_
     for number in range(log_buffer.MAX_UNWRITTEN):
         app.control.journal.add(f"late-{number}", encoded(line()))
         if number % 50 == 0:
-            assert len((await app.control.journal.newest(f"late-{number}", 9)).data) == 1
-    assert len((await app.control.journal.newest("early-0", 9)).data) <= 1
+            assert len((await app.control.journal.newest(f"late-{number}", ListRequests(limit=9))).data) == 1
+    assert len((await app.control.journal.newest("early-0", ListRequests(limit=9))).data) <= 1
     assert app.sandboxes._log_buffer._count == 0
 
 
@@ -42,14 +43,14 @@ class TestSharedStore:
         for number in range(1, 4):
             journal.add(SANDBOX, encoded(line()))
             journal.add(SANDBOX, encoded(line()))
-            assert len((await journal.newest(SANDBOX, 99)).data) == 2 * number
+            assert len((await journal.newest(SANDBOX, ListRequests(limit=99))).data) == 2 * number
         journal.add(SANDBOX, encoded(line()))
         await journal.clear(SANDBOX)
-        assert (await journal.newest(SANDBOX, 99)).data == []
+        assert (await journal.newest(SANDBOX, ListRequests(limit=99))).data == []
         journal.add(SANDBOX, encoded(line()))
         await app.sandboxes.reset(SANDBOX)
         await asyncio.sleep(log_buffer.DELAY_SECONDS * 2)
-        assert (await journal.newest(SANDBOX, 99)).data == []
+        assert (await journal.newest(SANDBOX, ListRequests(limit=99))).data == []
 
     @pytest.mark.parametrize("closed", [False, True])
     async def test_it_is_written_soon_and_when_the_process_ends(self, *, closed: bool) -> None:
@@ -58,7 +59,7 @@ class TestSharedStore:
         for _ in range(2):
             app.control.journal.add(SANDBOX, encoded(line()))
             await (app.sandboxes.close() if closed else asyncio.sleep(log_buffer.DELAY_SECONDS * 2))
-        assert len((await UseCases(store).control.journal.newest(SANDBOX, 9)).data) == 2
+        assert len((await UseCases(store).control.journal.newest(SANDBOX, ListRequests(limit=9))).data) == 2
 
     async def test_entries_are_lost_while_the_store_fails_and_later_ones_are_not(self) -> None:
         class Failing(SharedStore):
@@ -72,7 +73,7 @@ class TestSharedStore:
         store = Failing()
         journal = UseCases(store).control.journal
         journal.add(SANDBOX, encoded(line()))
-        assert (await journal.newest(SANDBOX, 9)).data == []
+        assert (await journal.newest(SANDBOX, ListRequests(limit=9))).data == []
         store.fails = False
         journal.add(SANDBOX, encoded(line()))
-        assert len((await journal.newest(SANDBOX, 9)).data) == 1
+        assert len((await journal.newest(SANDBOX, ListRequests(limit=9))).data) == 1

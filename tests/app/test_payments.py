@@ -12,6 +12,7 @@ from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS
 from paymock.sandbox.metadata import new_metadata
 from paymock.sandbox.sandboxes import KeyedRequest
+from paymock.schemas.control import AdvancePayment
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
 from paymock.settings import Settings
@@ -89,7 +90,9 @@ async def test_parallel_runs_of_all_scenarios_give_the_same_transcript(runs: int
             creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
             created = await app.service.create_payment(creation, scenario)
             for _ in COURSES[scenario][1:]:
-                payment = await app.control.advance_payment(sandbox, created.payment.id, to="next")
+                payment = await app.control.advance_payment(
+                    sandbox, created.payment.id, AdvancePayment(to="next")
+                )
                 assert isinstance(payment, Payment)
                 attempt = payment.attempts[0]
                 seen.append((scenario, payment.status, attempt.status, attempt.funding))

@@ -15,7 +15,16 @@ from paymock.http.responses import Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
-from paymock.schemas.control import ObservedPayment
+from paymock.rules.scenarios import PaymentStatus
+from paymock.schemas.control import (
+    Advance,
+    AdvancePayment,
+    MakeDeposit,
+    ObservedPayment,
+    WaitForOrder,
+    WaitForPayment,
+    WaitForRequests,
+)
 from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import RequestLog
@@ -38,7 +47,9 @@ async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayme
 
 
 async def advance(app: UseCases, payment_id: str, **body: Any) -> ObservedPayment:
-    result = await app.control.advance_payment(SANDBOX, payment_id, until_observed=True, **body)
+    result = await app.control.advance_payment(
+        SANDBOX, payment_id, AdvancePayment(until_observed=True, **body)
+    )
     assert isinstance(result, ObservedPayment)
     return result
 
@@ -146,9 +157,9 @@ async def test_a_reset_ends_an_observed_advance() -> None:
 async def test_a_deposit_is_observed_too() -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create(scenario="no_payment_expired")
-    await app.control.advance(SANDBOX, seconds=29)
+    await app.control.advance(SANDBOX, Advance(seconds=29))
     due = payment.attempts[0].instructions.amounts.due
-    await app.control.deposit(SANDBOX, payment.id, amount=due)
+    await app.control.deposit(SANDBOX, payment.id, MakeDeposit(amount=due))
     result, seen = await advance_while_polled(app, payment.id, 0.5, to="payment_finalized")
     assert result.observed
     assert [at for _, at in seen] == [31_000, 33_000, 35_000, 37_000]
@@ -159,14 +170,23 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
     app = UseCases(store())
     for number in range(40):  # more than one page of other orders
         await app.create(key=f"other-order-{number}", order_id=f"{ORDER}-{number}")
-    waiting = asyncio.create_task(app.control.waits.order(SANDBOX, ORDER, "payment_detected", 30))
-    created = asyncio.create_task(app.control.waits.order(SANDBOX, ORDER, None, 30))
+    waiting = asyncio.create_task(
+        app.control.waits.order(
+            SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
+        )
+    )
+    created = asyncio.create_task(
+        app.control.waits.order(SANDBOX, WaitForOrder(order_id=ORDER, status=None, timeout=30))
+    )
     await asyncio.sleep(1)
     assert not waiting.done()
     payment, _ = await app.create()
-    for exists in (await created, await app.control.waits.order(SANDBOX, ORDER, None, 0)):
+    for exists in (
+        await created,
+        await app.control.waits.order(SANDBOX, WaitForOrder(order_id=ORDER, status=None, timeout=0)),
+    ):
         assert (exists.reached, exists.payment and exists.payment.id) == (True, payment.id)
-    await app.control.advance_payment(SANDBOX, payment.id, to="payment_detected")
+    await app.control.advance_payment(SANDBOX, payment.id, AdvancePayment(to="payment_detected"))
     result = await waiting
     assert (result.reached, result.payment and result.payment.status) == (True, "payment_detected")
 
@@ -174,28 +194,38 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
 async def test_a_wait_for_an_order_goes_by_its_newest_payment() -> None:
     app = UseCases(MemoryStore())
     first, _ = await app.create(key="first-payment", scenario="no_payment_expired")
-    waiting = asyncio.create_task(app.control.waits.order(SANDBOX, ORDER, "payment_detected", 30))
+    waiting = asyncio.create_task(
+        app.control.waits.order(
+            SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
+        )
+    )
     await asyncio.sleep(1)
     second, _ = await app.create(key="second-payment")
     await asyncio.sleep(1)
-    await app.control.advance_payment(SANDBOX, second.id, to="payment_detected")
+    await app.control.advance_payment(SANDBOX, second.id, AdvancePayment(to="payment_detected"))
     newest = (await waiting).payment
     assert newest
     assert newest.id == second.id
-    await app.control.advance_payment(SANDBOX, first.id, to="expired")
-    expired = await app.control.waits.order(SANDBOX, ORDER, "expired", 0)
+    await app.control.advance_payment(SANDBOX, first.id, AdvancePayment(to="expired"))
+    expired = await app.control.waits.order(
+        SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.EXPIRED, timeout=0)
+    )
     assert (expired.reached, expired.payment) == (False, newest)
 
 
 async def test_a_wait_for_an_order_survives_a_reset() -> None:
     app = UseCases(MemoryStore())
     await app.create(key="before-the-reset")
-    waiting = asyncio.create_task(app.control.waits.order(SANDBOX, ORDER, "completed", 30))
+    waiting = asyncio.create_task(
+        app.control.waits.order(
+            SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.COMPLETED, timeout=30)
+        )
+    )
     await asyncio.sleep(1)
     await app.control.reset(SANDBOX)
     await asyncio.sleep(1)
     payment, _ = await app.create(key="after-the-reset")
-    await app.control.advance_payment(SANDBOX, payment.id, to="completed")
+    await app.control.advance_payment(SANDBOX, payment.id, AdvancePayment(to="completed"))
     result = (await waiting).payment
     assert result
     assert result.id == payment.id
@@ -212,15 +242,17 @@ async def test_a_wait_for_an_order_survives_a_reset() -> None:
         ({"operation": "listChains", "order_id": ORDER}, 0),
     ],
 )
-async def test_a_wait_for_requests_counts_those_that_match(wanted: dict[str, str], count: int) -> None:
+async def test_a_wait_for_requests_counts_those_that_match(wanted: dict[str, Any], count: int) -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
     await read(app, payment.id)
     await read(app, payment.id, "drop")
     app.control.journal.add(SANDBOX, encoded(line()))
-    found = await app.control.waits.requests(SANDBOX, count or 1, timeout=1, **wanted)
+    found = await app.control.waits.requests(SANDBOX, WaitForRequests(count=count or 1, timeout=1, **wanted))
     assert (found.reached, len(found.data)) == (bool(count), count)
-    assert not (await app.control.waits.requests(SANDBOX, count + 1, timeout=1, **wanted)).reached
+    assert not (
+        await app.control.waits.requests(SANDBOX, WaitForRequests(count=count + 1, timeout=1, **wanted))
+    ).reached
 
 
 async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_them() -> None:
@@ -229,7 +261,9 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
     for entry in entries[:2]:
         app.control.journal.add(SANDBOX, encoded(entry))
     after = entries[2].request_id  # not recorded yet
-    waiting = asyncio.create_task(app.control.waits.requests(SANDBOX, 40, after, 30))
+    waiting = asyncio.create_task(
+        app.control.waits.requests(SANDBOX, WaitForRequests(count=40, after=after, timeout=30))
+    )
     for entry in entries[2:]:
         await asyncio.sleep(0.1)
         assert not waiting.done()
@@ -249,7 +283,7 @@ async def test_a_request_that_was_cleared_counts_as_passed(store: type[Store], s
     for entry in entries[1:]:
         app.control.journal.add(SANDBOX, encoded(entry))
     after = entries[0].request_id
-    found = await app.control.waits.requests(SANDBOX, 2, after, 0)
+    found = await app.control.waits.requests(SANDBOX, WaitForRequests(count=2, after=after, timeout=0))
     assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:0:-1]]
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
 
@@ -261,7 +295,9 @@ async def test_a_wait_counts_each_entry_of_a_full_or_cleared_journal_once(
     monkeypatch.setattr(waits, "_LIMITS", (16, 32))
     app = UseCases(MemoryStore())
     counted: list[str] = []
-    waiting = asyncio.create_task(app.control.waits.requests(SANDBOX, 86, None, 60))
+    waiting = asyncio.create_task(
+        app.control.waits.requests(SANDBOX, WaitForRequests(count=86, after=None, timeout=60))
+    )
     for number in (1, 20, 32, 40, 1):
         await asyncio.sleep(1)
         assert not waiting.done()
@@ -291,7 +327,11 @@ async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: t
         app.control.journal.add(SANDBOX, encoded(entry))
     afters = (None, known[-1].request_id, "unknown")
     waiting = [
-        asyncio.create_task(app.control.waits.requests(SANDBOX, 1, after, 60, order_id=ORDER))
+        asyncio.create_task(
+            app.control.waits.requests(
+                SANDBOX, WaitForRequests(count=1, after=after, timeout=60, order_id=ORDER)
+            )
+        )
         for after in afters * 30
     ]
     for _ in range(8):
@@ -311,7 +351,7 @@ async def test_a_failure_of_the_store_ends_a_wait_for_requests() -> None:
         async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
             raise PaymockError("store_unavailable")
 
-    waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, timeout=60)
+    waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, WaitForRequests(timeout=60))
     assert (await refusal(waiting)).kind.code == "store_unavailable"
 
 
@@ -328,7 +368,11 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
     store = CountingStore()
     app = UseCases(store)
     waiting = [
-        asyncio.create_task(app.control.waits.order(SANDBOX, f"order-{number}", None, 60))
+        asyncio.create_task(
+            app.control.waits.order(
+                SANDBOX, WaitForOrder(order_id=f"order-{number}", status=None, timeout=60)
+            )
+        )
         for number in range(50)
     ]
     await asyncio.sleep(1)
@@ -346,10 +390,14 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
 async def test_a_wait_misses_no_change_while_the_store_answers() -> None:
     app = UseCases(SharedStore())
     payment, _ = await app.create()
-    waiting = asyncio.create_task(app.control.waits.payment(SANDBOX, payment.id, "payment_detected", 30))
+    waiting = asyncio.create_task(
+        app.control.waits.payment(
+            SANDBOX, payment.id, WaitForPayment(status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
+        )
+    )
     for _ in range(5):
         await asyncio.sleep(0)
-        await app.control.advance(SANDBOX, seconds=1)
+        await app.control.advance(SANDBOX, Advance(seconds=1))
     async with asyncio.timeout(5):
         assert (await waiting).reached
 
@@ -359,7 +407,11 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
     store = TellingStore()
     app, other = UseCases(store), UseCases(store)
     payment, _ = await app.create()
-    waiting = asyncio.create_task(app.control.waits.payment(SANDBOX, payment.id, "payment_detected", 30))
+    waiting = asyncio.create_task(
+        app.control.waits.payment(
+            SANDBOX, payment.id, WaitForPayment(status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
+        )
+    )
     await asyncio.sleep(1)
     store.steps.clear()
     await app.create("order-1002-payment")
@@ -369,7 +421,7 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
     store.told.put_nowait(Change("another"))
     await asyncio.sleep(1)
     assert store.steps == ["add"]
-    await other.control.advance(SANDBOX, seconds=5)
+    await other.control.advance(SANDBOX, Advance(seconds=5))
     store.told.put_nowait(Change(SANDBOX))
     async with asyncio.timeout(5):
         assert (await waiting).reached
@@ -379,9 +431,10 @@ async def test_waits_that_end_together_let_others_in_between() -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
     waiting = app.control.waits.payment
-    ends = [asyncio.create_task(waiting(SANDBOX, payment.id, "payment_detected", 30)) for _ in range(100)]
+    wanted = WaitForPayment(status=PaymentStatus.PAYMENT_DETECTED)
+    ends = [asyncio.create_task(waiting(SANDBOX, payment.id, wanted)) for _ in range(100)]
     await asyncio.sleep(1)
-    await app.control.advance(SANDBOX, seconds=5)
+    await app.control.advance(SANDBOX, Advance(seconds=5))
     counts = [0]
     while counts[-1] < len(ends):
         await asyncio.sleep(0)
@@ -395,9 +448,11 @@ async def test_a_stop_ends_all_waits_at_once() -> None:
     waiting = [
         asyncio.create_task(wait)
         for wait in (
-            app.control.waits.payment(SANDBOX, payment.id, "completed", 60),
-            app.control.waits.order(SANDBOX, "another-order", None, 60),
-            app.control.waits.requests(SANDBOX, timeout=60),
+            app.control.waits.payment(
+                SANDBOX, payment.id, WaitForPayment(status=PaymentStatus.COMPLETED, timeout=60)
+            ),
+            app.control.waits.order(SANDBOX, WaitForOrder(order_id="another-order", status=None, timeout=60)),
+            app.control.waits.requests(SANDBOX, WaitForRequests(timeout=60)),
             advance(app, payment.id, to="end", timeout=60),
         )
     ]

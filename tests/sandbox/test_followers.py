@@ -17,7 +17,7 @@ from paymock.rules.scenarios import SCENARIOS
 from paymock.sandbox import notifier
 from paymock.sandbox.metadata import new_metadata
 from paymock.sandbox.notifier import MIN_GAP_SECONDS
-from paymock.schemas.control import SandboxChanged
+from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit, SandboxChanged, SetClock, SetNext
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
@@ -87,7 +87,7 @@ class TestEither:
         store = TellingStore()
         one, other = UseCases(store), UseCases(store)
         async with following(one, followed) as told:
-            await other.control.advance(SANDBOX, seconds=5)
+            await other.control.advance(SANDBOX, Advance(seconds=5))
             store.told.put_nowait(Change(SANDBOX))
             assert now(await anext(told)) == "2030-01-31T12:00:05.000Z"
 
@@ -101,7 +101,7 @@ class TestEither:
             await asyncio.sleep(0)
             app.sandboxes.notifier.notify(SANDBOX)
             await store.held.wait()
-            await app.control.advance(SANDBOX, seconds=5)
+            await app.control.advance(SANDBOX, Advance(seconds=5))
             store.let_go.set()
             assert now(await coming) == "2030-01-31T12:00:05.000Z"
 
@@ -181,17 +181,20 @@ async def note_request(app: UseCases) -> None:
 STEPS: dict[str, tuple[Callable[[UseCases, str], Awaitable[object]], str]] = {
     "a payment is created": (lambda app, _: app.create("order-1002-payment"), "payments"),
     "a deposit is made": (
-        lambda app, payment_id: app.control.deposit(SANDBOX, payment_id, amount="1"),
+        lambda app, payment_id: app.control.deposit(SANDBOX, payment_id, MakeDeposit(amount="1")),
         "payments",
     ),
     "a payment is moved ahead": (
-        lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, to="next"),
+        lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, AdvancePayment(to="next")),
         "payments",
     ),
-    "the sandbox is moved ahead": (lambda app, _: app.control.advance(SANDBOX, seconds=1), "payments"),
-    "the speed is changed": (lambda app, _: app.control.set_clock(SANDBOX, speed=9), "payments"),
+    "the sandbox is moved ahead": (
+        lambda app, _: app.control.advance(SANDBOX, Advance(seconds=1)),
+        "payments",
+    ),
+    "the speed is changed": (lambda app, _: app.control.set_clock(SANDBOX, SetClock(speed=9)), "payments"),
     "something is pending": (
-        lambda app, _: app.control.overrides.add(SANDBOX, fault="drop"),
+        lambda app, _: app.control.overrides.add(SANDBOX, SetNext(fault="drop")),
         "payments",
     ),
     "the sandbox is reset": (lambda app, _: app.control.reset(SANDBOX), "both"),
@@ -225,7 +228,7 @@ class TestSandbox:
     async def test_changes_of_other_sandboxes_are_not_told(self) -> None:
         app, other = UseCases(MemoryStore()), sandbox_of("mk_test_other")
         async with after_the_first(app.control.feed.follow(SANDBOX)) as notices:
-            await app.control.advance(other, seconds=1)
+            await app.control.advance(other, Advance(seconds=1))
             app.control.journal.add(other, encoded(line()))
             app.sandboxes.notifier.notify(None)
             await nothing_comes(notices)
@@ -263,7 +266,7 @@ class TestSandbox:
         monkeypatch.setattr(feed, "MIN_GAP_SECONDS", 60)
         app = UseCases(MemoryStore())
         async with after_the_first(app.control.feed.follow(SANDBOX)):
-            await app.control.advance(SANDBOX, seconds=1)
+            await app.control.advance(SANDBOX, Advance(seconds=1))
             async with aclosing(app.control.feed.follow(SANDBOX)) as notices:
                 assert (await anext(notices)).clock.now == "2030-01-31T12:00:01.000Z"
 
@@ -303,13 +306,13 @@ class TestCheckout:
         payment, _ = await app.create(scenario="no_payment_expired")
         control = app.control
         async with after_the_first(app.checkouts.follow(payment.id)) as events:
-            await control.deposit(SANDBOX, payment.id, amount="505000000000000000")
+            await control.deposit(SANDBOX, payment.id, MakeDeposit(amount="505000000000000000"))
             assert (await anext(events)).missing.tokens == "0.505"
-            await control.advance(SANDBOX, seconds=9)
+            await control.advance(SANDBOX, Advance(seconds=9))
             assert (await anext(events)).headline == "A part has arrived"
-            await control.advance_payment(SANDBOX, payment.id, seconds=1.5)
+            await control.advance_payment(SANDBOX, payment.id, AdvancePayment(seconds=1.5))
             assert (await anext(events)).seconds_left == 19.5
-            await control.set_clock(SANDBOX, speed=60)
+            await control.set_clock(SANDBOX, SetClock(speed=60))
             assert (await anext(events)).speed == 60
             await nothing_comes(events)
 
@@ -318,9 +321,9 @@ class TestCheckout:
         payment, _ = await app.create()
         async with after_the_first(app.checkouts.follow(payment.id)) as events:
             other, _ = await app.create("order-1002-payment")
-            await app.control.advance_payment(SANDBOX, other.id, to="end")
-            await app.control.overrides.add(SANDBOX, scenario="late_payment")
-            await app.control.advance(sandbox_of("mk_test_other"), seconds=60)
+            await app.control.advance_payment(SANDBOX, other.id, AdvancePayment(to="end"))
+            await app.control.overrides.add(SANDBOX, SetNext(scenario="late_payment"))
+            await app.control.advance(sandbox_of("mk_test_other"), Advance(seconds=60))
             app.sandboxes.notifier.notify(None)
             await nothing_comes(events)
 

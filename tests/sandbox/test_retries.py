@@ -10,6 +10,7 @@ from paymock.payments.records import encode
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox.retries import RETRY_SECONDS
+from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit
 from paymock.stores.base import AddResult
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, keyed
@@ -42,10 +43,12 @@ class BusyStore(SharedStore):
 
 
 OPERATIONS: dict[str, Callable[[UseCases, str], Awaitable[object]]] = {
-    "a change": lambda app, _: app.control.advance(SANDBOX, seconds=1),
-    "a move": lambda app, payment_id: app.control.advance_payment(SANDBOX, payment_id, seconds=1),
+    "a change": lambda app, _: app.control.advance(SANDBOX, Advance(seconds=1)),
+    "a move": lambda app, payment_id: app.control.advance_payment(
+        SANDBOX, payment_id, AdvancePayment(seconds=1)
+    ),
     "a deposit": lambda app, payment_id: app.control.deposit(
-        SANDBOX, payment_id, "1", request=keyed("the-key-of-a-deposit")
+        SANDBOX, payment_id, MakeDeposit(amount="1"), request=keyed("the-key-of-a-deposit")
     ),
     "a creation": lambda app, _: app.create("order-1002-payment"),
     "a reset": lambda app, _: app.control.reset(SANDBOX),

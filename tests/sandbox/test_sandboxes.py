@@ -11,6 +11,7 @@ from paymock.payments import records
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import synchronize
 from paymock.sandbox.metadata import SeedMismatch, load_metadata, new_metadata
+from paymock.schemas.control import Advance, AdvancePayment, ListPayments, MakeDeposit, SetClock, SetNext
 from paymock.stores.base import STATE, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
@@ -21,9 +22,9 @@ from tests.support.use_cases import SANDBOX, UseCases, keyed, refusal
 async def test_concurrent_advances_add_up() -> None:
     app = UseCases(SharedStore())
     payment, _ = await app.create()
-    await asyncio.gather(*(app.control.advance(SANDBOX, seconds=1) for _ in range(20)))
+    await asyncio.gather(*(app.control.advance(SANDBOX, Advance(seconds=1)) for _ in range(20)))
     assert (await app.control.clock(SANDBOX)).now == "2030-01-31T12:00:20.000Z"
-    moves = (app.control.advance_payment(SANDBOX, payment.id, seconds=1) for _ in range(10))
+    moves = (app.control.advance_payment(SANDBOX, payment.id, AdvancePayment(seconds=1)) for _ in range(10))
     await asyncio.gather(*moves)
     detail = await app.control.payment(SANDBOX, payment.id)
     assert detail.now == "2030-01-31T12:00:30.000Z"
@@ -34,7 +35,7 @@ async def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -
     app = UseCases(store)
     await app.create("order-1001-payment")
     assert store.steps == ["add"]
-    await app.control.advance(SANDBOX, seconds=1)
+    await app.control.advance(SANDBOX, Advance(seconds=1))
     store.steps.clear()
     await app.create("order-1002-payment")
     await app.create("order-1002-payment")
@@ -45,8 +46,8 @@ async def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox()
     store = SharedStore()
     one, other = UseCases(store), UseCases(store)
     await one.create("order-1001-payment")
-    await other.control.advance(SANDBOX, seconds=60)
-    await other.control.overrides.add(SANDBOX, scenario="no_payment_expired")
+    await other.control.advance(SANDBOX, Advance(seconds=60))
+    await other.control.overrides.add(SANDBOX, SetNext(scenario="no_payment_expired"))
     expired = one.create("order-1002-payment", expires_at="2030-01-31T12:00:30Z")
     assert (await refusal(expired)).kind.code == "validation_failed"
     payment, _ = await one.create("order-1002-payment")
@@ -81,7 +82,7 @@ async def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:
     store.propagation_ms = 20
     origin = new_metadata(NOON, 10_000, "tests")
     one, other = UseCases(store, origin), UseCases(store, origin)
-    setting = asyncio.create_task(one.control.set_clock(SANDBOX, speed=0))
+    setting = asyncio.create_task(one.control.set_clock(SANDBOX, SetClock(speed=0)))
     for app in (one, other):
         app.clock.advance(0.010)  # while the change is on its way
     seen = (await other.control.clock(SANDBOX)).now
@@ -98,7 +99,7 @@ async def test_a_deposit_is_observed_when_every_process_knows_of_it() -> None:
     store.propagation_ms = 20
     app = UseCases(store, new_metadata(NOON, 1, "tests"))
     payment, _ = await app.create()
-    making = asyncio.create_task(app.control.deposit(SANDBOX, payment.id, amount="1"))
+    making = asyncio.create_task(app.control.deposit(SANDBOX, payment.id, MakeDeposit(amount="1")))
     while not making.done():
         await asyncio.sleep(0.001)
         app.clock.advance(0.001)
@@ -113,8 +114,8 @@ async def test_no_time_comes_after_the_year_9999() -> None:
     assert (await app.control.clock(SANDBOX)).now == "9999-12-31T23:59:59.999Z"
     late, _ = await app.create("order-1002-payment", expires_at=None)
     for move in (
-        app.control.advance(SANDBOX, seconds=1),
-        app.control.advance_payment(SANDBOX, early.id, seconds=1),
+        app.control.advance(SANDBOX, Advance(seconds=1)),
+        app.control.advance_payment(SANDBOX, early.id, AdvancePayment(seconds=1)),
     ):
         assert (await refusal(move)).details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
     assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id)).json
@@ -264,12 +265,16 @@ class TestServersWhoseClocksDiffer:
         payment, _ = await ahead.create()
         detail = await behind.control.payment(SANDBOX, payment.id)
         assert detail.payment.status == "awaiting_payment"
-        await ahead.control.deposit(SANDBOX, payment.id, "1", request=keyed("deposit-1001"))
-        [listed] = (await behind.control.payments(SANDBOX, 9)).data
+        await ahead.control.deposit(
+            SANDBOX, payment.id, MakeDeposit(amount="1"), request=keyed("deposit-1001")
+        )
+        [listed] = (await behind.control.payments(SANDBOX, ListPayments(limit=9))).data
         assert listed.age_seconds == 0
         assert (await behind.checkouts.show(payment.id)).checkout.seconds_left == 30
         assert await behind.create() == (payment, True)
-        await behind.control.deposit(SANDBOX, payment.id, "1", request=keyed("deposit-1002"))
+        await behind.control.deposit(
+            SANDBOX, payment.id, MakeDeposit(amount="1"), request=keyed("deposit-1002")
+        )
         for _ in range(2):
             assert (await behind.control.payment(SANDBOX, payment.id)).payment.status == "payment_detected"
             behind.clock.advance(seconds)
@@ -308,7 +313,7 @@ class TestServersWhoseClocksDiffer:
     @pytest.mark.parametrize("speed", [0, 1, 10])
     async def test_a_speed_that_another_server_has_set_later_is_changed_at_once(self, speed: float) -> None:
         ahead, behind = self.servers(50)
-        before = await ahead.control.set_clock(SANDBOX, speed=5)
+        before = await ahead.control.set_clock(SANDBOX, SetClock(speed=5))
         async with asyncio.timeout(1):
-            after = await behind.control.set_clock(SANDBOX, speed=speed)
+            after = await behind.control.set_clock(SANDBOX, SetClock(speed=speed))
         assert after.now >= before.now

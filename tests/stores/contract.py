@@ -10,6 +10,7 @@ import pytest
 
 from paymock.payments import views
 from paymock.rules.errors import PaymockError
+from paymock.schemas.control import MakeDeposit
 from paymock.schemas.public import Payment
 from paymock.stores.base import METADATA, STATE, Store, StoreError, companion_key
 from tests.support.use_cases import SANDBOX, UseCases, keyed
@@ -128,7 +129,9 @@ class StoreContract:
         keys = [None, *(f"deposit-{number}" for number in range(5)), None]
 
         async def deposit(key: str | None) -> tuple[Payment, bool]:
-            return await app.control.deposit(SANDBOX, payment.id, "1", request=keyed(key) if key else None)
+            return await app.control.deposit(
+                SANDBOX, payment.id, MakeDeposit(amount="1"), request=keyed(key) if key else None
+            )
 
         outcomes = await asyncio.gather(*map(deposit, keys), return_exceptions=True)
         refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]

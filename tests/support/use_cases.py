@@ -19,6 +19,7 @@ from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.metadata import decode_metadata, load_metadata, new_metadata
 from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes
+from paymock.schemas.control import ListRequests
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
 from paymock.stores.base import Store
@@ -105,4 +106,6 @@ async def check_noted_store(store: Store) -> None:
     assert await store.count(sandbox, EndpointRecord.KIND) == 1
     assert (await app.control.clock(sandbox)).speed == 10
     assert [rule.fault for rule in (await app.control.fault_rules.list(sandbox)).data] == ["status=503"]
-    assert [entry.status for entry in (await app.control.journal.newest(sandbox, 2)).data] == [200, 201]
+    assert [
+        entry.status for entry in (await app.control.journal.newest(sandbox, ListRequests(limit=2))).data
+    ] == [200, 201]

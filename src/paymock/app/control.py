@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from paymock.app.faults import FaultRules
 from paymock.app.feed import Feed, clock_of
@@ -31,7 +31,7 @@ from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRec
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
-from paymock.rules.timeline import State, state_at
+from paymock.rules.timeline import state_at
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot, replay_of
@@ -71,6 +71,11 @@ class ControlService:
         self.waits = Waits(sandboxes, self.journal)
         self.feed = Feed(sandboxes, self.journal)
 
+    @property
+    def services(self) -> tuple[object, ...]:
+        """What operations call: the service itself, and its parts."""
+        return self, self.waits, self.overrides, self.fault_rules, self.journal
+
     @cached_property
     def _scenario_list(self) -> msgspec.Raw:
         listed = [views.listed_scenario(scenario) for scenario in self.scenarios.values()]
@@ -83,11 +88,13 @@ class ControlService:
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
-    async def set_clock(self, sandbox: str, speed: float) -> schemas.VirtualClock:
+    async def set_clock(self, sandbox: str, setting: schemas.SetClock) -> schemas.VirtualClock:
         """Set the speed from now on.
 
         A lower speed takes effect when every process knows it, so that no process has shown later times.
         """
+
+        speed = setting.speed
 
         def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
             clock = snapshot.clock
@@ -98,9 +105,9 @@ class ControlService:
         await self._sandboxes.until(after.clock.since_real)
         return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
-    async def advance(self, sandbox: str, seconds: float) -> schemas.VirtualClock:
+    async def advance(self, sandbox: str, step: schemas.Advance) -> schemas.VirtualClock:
         """Advance the clock of the sandbox at once. Raises PaymockError `validation_failed`."""
-        milliseconds = _milliseconds(seconds)
+        milliseconds = _milliseconds(step.seconds)
 
         def advanced(snapshot: SandboxSnapshot) -> SandboxRecord:
             _check_time(snapshot.now + milliseconds)
@@ -109,14 +116,7 @@ class ControlService:
         return clock_of(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(
-        self,
-        sandbox: str,
-        payment_id: str,
-        *,
-        seconds: float | None = None,
-        to: str | None = None,
-        until_observed: bool = False,
-        timeout: float = schemas.DEFAULT_WAIT,
+        self, sandbox: str, payment_id: str, step: schemas.AdvancePayment
     ) -> Payment | schemas.ObservedPayment:
         """Advance one payment relative to its sandbox; with `until_observed`, from change to change, to each
         when the application has seen the one before.
@@ -124,30 +124,26 @@ class ControlService:
         Raises PaymockError `payment_not_found`, `validation_failed`, or `status_unreachable` if the payment
         cannot reach the target `to`.
         """
-        if (seconds is None) == (to is None):
+        if (step.seconds is None) == (step.to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
-
-        def step(payment: PaymentSnapshot) -> int:
-            return _step_to(payment, to or END) if seconds is None else _milliseconds(seconds)
-
-        if until_observed:
-            return await self._advance_observed(sandbox, payment_id, step, timeout)
+        if step.until_observed:
+            return await self._advance_observed(sandbox, payment_id, step)
 
         def advanced(payment: PaymentSnapshot) -> SimulationRecord:
-            return _advanced(payment, step(payment))
+            return _advanced(payment, _length_of(step, payment))
 
         return (await self._simulate(sandbox, payment_id, advanced)).payment
 
     async def _advance_observed(
-        self, sandbox: str, payment_id: str, step: Callable[[PaymentSnapshot], int], timeout: float
+        self, sandbox: str, payment_id: str, step: schemas.AdvancePayment
     ) -> schemas.ObservedPayment:
         """Go to each visible change within the `step`, and stay until the application has had a reply to
         `getPayment` or `listAttempts` that shows it; at most until the timeout.
         """
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + step.timeout
         payment = await self._find(sandbox, payment_id)
         position = payment.elapsed
-        goal = position + step(payment)
+        goal = position + _length_of(step, payment)
 
         def next_change(payment: PaymentSnapshot) -> int | None:
             changes = (state.at for state in payment.visible_states if position < state.at <= goal)
@@ -172,8 +168,7 @@ class ControlService:
         self,
         sandbox: str,
         payment_id: str,
-        amount: str,
-        asset: str | None = None,
+        deposit: schemas.MakeDeposit,
         request: KeyedRequest | None = None,
     ) -> tuple[Payment, bool]:
         """Simulate a transfer that is observed now. Return the payment just after it, and whether this
@@ -186,7 +181,7 @@ class ControlService:
         conflict.
         """
         payment = await self._find(sandbox, payment_id)
-        receive = payment.record
+        receive, asset = payment.record, deposit.asset
         if asset is not None and asset not in (self._catalog.assets(receive.chain) or ()):
             raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
         other_asset = asset if asset != receive.asset else None
@@ -207,7 +202,7 @@ class ControlService:
                     "capacity_exceeded", "The payment has a hundred simulated deposits already."
                 )
             at = payment.after(propagation_ms).elapsed
-            record = DepositRecord(token, fingerprint, payment.record.token, at, amount, other_asset)
+            record = DepositRecord(token, fingerprint, receive.token, at, deposit.amount, other_asset)
             # a key that exists without its deposit is that of a payment which the engine has deleted since
             addition = (token, records.encode(record), record.KIND) if request and not replayed else None
             simulation = replace(payment.simulation, deposits=(*deposits, record))
@@ -218,61 +213,68 @@ class ControlService:
             payment = await self._find(sandbox, payment_id)
         if payment.sandbox.clock.speed:
             await self._sandboxes.until(payment.sandbox.real + propagation_ms)
-        return _just_after_deposit(payment, token), replayed
+        deposits = payment.simulation.deposits
+        number = next(number for number, made in enumerate(deposits) if made.token == token)
+        just_after = replace(payment.simulation, deposits=deposits[: number + 1])
+        states = views.states(payment.record, just_after)
+        return views.view(payment.record, state_at(states, deposits[number].at)), replayed
 
-    async def payments(
-        self, sandbox: str, limit: int, cursor: str | None = None, **filters: str | None
-    ) -> schemas.PaymentPage:
-        """Return a page of payments, newest first. `filters` are the fields of a PaymentFilter."""
-        found, next_cursor, total = await self.snapshots(sandbox, limit, cursor, **filters)
-        data = [_listed(payment) for payment in found]
+    async def payments(self, sandbox: str, query: schemas.ListPayments) -> schemas.PaymentPage:
+        """Return a page of payments, newest first."""
+        found, next_cursor, total = await self.snapshots(sandbox, query)
+        data = [
+            schemas.ListedPayment(
+                **asdict(payment.payment),
+                scenario=payment.record.scenario,
+                age_seconds=payment.elapsed / 1000,
+                ahead_seconds=payment.simulation.time_offset / 1000,
+            )
+            for payment in found
+        ]
         return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
 
     async def snapshots(
-        self, sandbox: str, limit: int, cursor: str | None = None, **filters: str | None
+        self, sandbox: str, query: schemas.ListPayments
     ) -> tuple[list[PaymentSnapshot], str | None, int]:
         """Return what `payments` returns, as snapshots: the page, its `next_cursor`, and the total."""
-        before = None if cursor is None else int(cursor)
-        found, next_cursor = await self._page(sandbox, PaymentFilter(**filters), limit, before)
-        # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
-        total = max(len(found), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
-        return found, next_cursor, total
-
-    async def status_counts(self, sandbox: str, **filters: str | None) -> Counter[PaymentStatus]:
-        """Return how many of the newest MAX_COUNTED payments have each status, of those that match."""
-        page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, PaymentFilter(**filters))
-        return Counter(payment.status for _, payment in page.payments)
-
-    async def _page(
-        self, sandbox: str, payment_filter: PaymentFilter, limit: int, cursor: int | None
-    ) -> tuple[list[PaymentSnapshot], str | None]:
-        found: list[PaymentSnapshot] = []
-        scanned = limit + 1 if payment_filter == ALL_PAYMENTS else _SCANNED
+        wanted = PaymentFilter(query.status, query.scenario, query.order_id, query.search)
+        scanned = query.limit + 1 if wanted == ALL_PAYMENTS else _SCANNED
+        position = None if query.cursor is None else int(query.cursor)
+        found: list[tuple[int, PaymentSnapshot]] = []
         while True:
-            page = await newest_payments(self._sandboxes, sandbox, scanned, cursor, payment_filter)
-            for position, payment in page.payments:
-                if len(found) == limit:
-                    return found, str(position + 1)
-                found.append(payment)
-            cursor = page.end
-            if cursor is None:
-                return found, None
+            page = await newest_payments(self._sandboxes, sandbox, scanned, position, wanted)
+            found += page.payments
+            position = page.end
+            if position is None or len(found) > query.limit:
+                break
             await asyncio.sleep(0)  # let other requests run between batches
+        # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
+        total = max(len(found[: query.limit]), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
+        cursors = [str(position + 1) for position, _ in found[query.limit : query.limit + 1]]
+        return [payment for _, payment in found[: query.limit]], next(iter(cursors), None), total
+
+    async def status_counts(self, sandbox: str, wanted: PaymentFilter) -> Counter[PaymentStatus]:
+        """Return how many of the newest MAX_COUNTED payments have each status, of those that match."""
+        page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, wanted)
+        return Counter(payment.status for _, payment in page.payments)
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
         """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
         return _detail(await self._find(sandbox, payment_id))
 
-    async def story(self, sandbox: str, payment_id: str | None = None, order_id: str | None = None) -> str:
+    async def story(self, sandbox: str, query: schemas.ReadStory) -> str:
         """Return what happened in the sandbox, to a payment or to an order, as text without secrets. Raises
         PaymockError `payment_not_found`, also if the payment is not of the order.
         """
+        payment_id, order_id = query.payment_id, query.order_id
         clock = await self.clock(sandbox)
         cursor = None
         if payment_id is not None:
             found = [await self._find(sandbox, payment_id)]
         else:
-            found, cursor, _ = await self.snapshots(sandbox, MAX_PAYMENTS, order_id=order_id)
+            found, cursor, _ = await self.snapshots(
+                sandbox, schemas.ListPayments(limit=MAX_PAYMENTS, order_id=order_id)
+            )
         orders = {payment.record.order_id for payment in found}
         if order_id is not None and order_id not in orders:
             raise PaymockError("payment_not_found")
@@ -330,29 +332,16 @@ def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
         scenario=payment.record.scenario,
         now=to_rfc3339(payment.record.created_at + age),
         timeline=[
-            _timeline_entry(previous, state, payment)
+            schemas.TimelineEntry(
+                **asdict(views.change(previous, state)),
+                at=to_rfc3339(payment.record.created_at + state.at),
+                reached=state.at <= payment.elapsed,
+            )
             for previous, state in zip((None, *states), states, strict=False)
         ],
         window_seconds=PAYMENT_WINDOW / 1000,
         before=views.view(payment.record, past[-2]) if len(past) > 1 else None,
         ahead_seconds=payment.simulation.time_offset / 1000,
-    )
-
-
-def _listed(payment: PaymentSnapshot) -> schemas.ListedPayment:
-    return schemas.ListedPayment(
-        **msgspec.structs.asdict(payment.payment),
-        scenario=payment.record.scenario,
-        age_seconds=payment.elapsed / 1000,
-        ahead_seconds=payment.simulation.time_offset / 1000,
-    )
-
-
-def _timeline_entry(previous: State | None, state: State, payment: PaymentSnapshot) -> schemas.TimelineEntry:
-    return schemas.TimelineEntry(
-        at=to_rfc3339(payment.record.created_at + state.at),
-        reached=state.at <= payment.elapsed,
-        **msgspec.structs.asdict(views.change(previous, state)),
     )
 
 
@@ -373,23 +362,17 @@ def _advanced(payment: PaymentSnapshot, milliseconds: int) -> SimulationRecord:
     return replace(payment.simulation, time_offset=time_offset)
 
 
-def _step_to(payment: PaymentSnapshot, target: str) -> int:
-    """Return the milliseconds until the payment reaches its target; 0 for END after the last change.
+def _length_of(step: schemas.AdvancePayment, payment: PaymentSnapshot) -> int:
+    """Return the milliseconds of a step; 0 to END after the last change.
 
     Raises PaymockError `status_unreachable`.
     """
-    upcoming = [state for state in payment.upcoming if target in (NEXT, END, state.status)]
-    if payment.state.status == target:
+    if step.seconds is not None:
+        return _milliseconds(step.seconds)
+    upcoming = [state for state in payment.upcoming if step.to in (NEXT, END, state.status)]
+    if payment.state.status == step.to:
         upcoming = []  # later confirmations have the same status, which is already reached
-    if not upcoming and target != END:
+    if not upcoming and step.to != END:
         raise PaymockError("status_unreachable")
-    chosen = upcoming[-1:] if target == END else upcoming[:1]
+    chosen = upcoming[-1:] if step.to == END else upcoming[:1]
     return chosen[0].at - payment.elapsed if chosen else 0
-
-
-def _just_after_deposit(payment: PaymentSnapshot, token: str) -> Payment:
-    deposits = payment.simulation.deposits
-    number = next(number for number, deposit in enumerate(deposits) if deposit.token == token)
-    simulation = replace(payment.simulation, deposits=deposits[: number + 1])
-    states = views.states(payment.record, simulation)
-    return views.view(payment.record, state_at(states, deposits[number].at))

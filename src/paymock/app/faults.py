@@ -48,30 +48,12 @@ class FaultRules:
         snapshot = await self._sandboxes.snapshot(sandbox)
         return schemas.FaultRuleList(data=[_public(rule, snapshot.real) for rule in snapshot.record.rules])
 
-    async def add(
-        self,
-        sandbox: str,
-        fault: str,
-        *,
-        operation: str | None = None,
-        order_id: str | None = None,
-        payment_id: str | None = None,
-        skip: int = 0,
-        times: int | None = 1,
-    ) -> schemas.FaultRule:
+    async def add(self, sandbox: str, new: schemas.AddFault) -> schemas.FaultRule:
         """Add a rule after the others. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
-        if operation not in (None, *PAYMENT_OPERATIONS) and (order_id or payment_id):
+        if new.operation not in (None, *PAYMENT_OPERATIONS) and (new.order_id or new.payment_id):
             known = ", ".join(PAYMENT_OPERATIONS)
             raise validation_failed({"operation": f"must be about a payment for this rule: one of {known}"})
-        rule = FaultRule(
-            _PREFIX + secrets.token_hex(16),
-            fault,
-            operation=operation,
-            order_id=order_id,
-            payment_id=payment_id,
-            skip=skip,
-            times=times,
-        )
+        rule = FaultRule(_PREFIX + secrets.token_hex(16), **asdict(new))
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             rules = snapshot.record.rules

@@ -35,11 +35,12 @@ class Journal:
     def add(self, sandbox: str, entry: Entry) -> None:
         self._sandboxes.append(sandbox, LOG, entry, keep=LENGTH)
 
-    async def newest(self, sandbox: str, limit: int, payment_id: str | None = None) -> schemas.Journal:
-        stored = await self.stored(sandbox, LENGTH if payment_id else limit)
+    async def newest(self, sandbox: str, query: schemas.ListRequests) -> schemas.Journal:
+        payment_id = query.payment_id
+        stored = await self.stored(sandbox, LENGTH if payment_id else query.limit)
         decoded = (records.decode_as(StoredEntry, entry) for entry in stored)
         entries = (entry for entry in decoded if payment_id in (None, entry.payment_id))
-        return schemas.Journal(data=[public_entry(entry) for entry in islice(entries, limit)])
+        return schemas.Journal(data=[public_entry(entry) for entry in islice(entries, query.limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:
         newest = await self.stored(sandbox, 1)

@@ -15,7 +15,7 @@ from paymock.rules.faults import FaultKind, parse_fault
 from paymock.rules.scenarios import SCENARIOS, Scenario, scenario_of, stored_scenario
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
-from paymock.schemas.scenarios import CourseRequest, course_of
+from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import validation_failed
 
 MAX_OVERRIDES = 100
@@ -34,54 +34,38 @@ class Overrides:
     async def pending(self, sandbox: str) -> schemas.PendingOverrideList:
         return _pending(await self._sandboxes.snapshot(sandbox))
 
-    async def add(
-        self,
-        sandbox: str,
-        *,
-        scenario: str | None = None,
-        course: CourseRequest | None = None,
-        fault: str | None = None,
-        times: int | None = 1,
-        order_id: str | None = None,
-    ) -> schemas.PendingOverrideList:
-        """Add a scenario or a course, a fault, or both for the next creations. Raises PaymockError
-        `validation_failed`, `invalid_fault`, `capacity_exceeded`.
+    async def add(self, sandbox: str, override: schemas.SetNext) -> schemas.PendingOverrideList:
+        """Add a scenario, a fault, or both for the next creations. Raises PaymockError `validation_failed`,
+        `invalid_fault`, `capacity_exceeded`.
         """
-        chosen = self._scenario(scenario, course)
-        if chosen is None and fault is None:
+        name, fault, times, order_id = override.scenario, override.fault, override.times, override.order_id
+        scenario: Scenario | None = override.course
+        if scenario is not None and name is not None:
+            raise validation_failed({"course": "give a scenario or a course, not both"})
+        if name is not None:
+            if name not in self._scenarios:
+                raise validation_failed({"scenario": f"must be one of {', '.join(self._scenarios)}"})
+            scenario = self._scenarios[name]
+        if scenario is None and fault is None:
             raise validation_failed({"scenario": "give a scenario or a course, a fault, or both"})
         parsed = parse_fault(fault or "")
         if parsed is not None and parsed.kind is FaultKind.HOLD:
             raise PaymockError("invalid_fault", "`hold` works in a rule only: POST /_mock/faults.")
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
-            return replace(
-                snapshot.record,
-                scenarios=_enqueued(
-                    snapshot.record.scenarios,
-                    Override(chosen.name, times, stored_scenario(chosen), order_id) if chosen else None,
-                ),
-                faults=_enqueued(
-                    snapshot.record.faults,
-                    fault and Override(fault, times, order_id=order_id),
-                ),
-            )
+            scenarios, faults = snapshot.record.scenarios, snapshot.record.faults
+            if scenario is not None:
+                added = Override(scenario.name, times, stored_scenario(scenario), order_id)
+                scenarios = _enqueued(scenarios, added)
+            if fault is not None:
+                faults = _enqueued(faults, Override(fault, times, order_id=order_id))
+            return replace(snapshot.record, scenarios=scenarios, faults=faults)
 
         return _pending(await self._sandboxes.change(sandbox, add))
 
-    def _scenario(self, name: str | None, course: CourseRequest | None) -> Scenario | None:
-        if course is not None:
-            if name is not None:
-                raise validation_failed({"course": "give a scenario or a course, not both"})
-            return course
-        if name is None:
-            return None
-        if name not in self._scenarios:
-            raise validation_failed({"scenario": f"must be one of {', '.join(self._scenarios)}"})
-        return self._scenarios[name]
-
-    async def clear(self, sandbox: str, order_id: str | None = None) -> None:
+    async def clear(self, sandbox: str, query: schemas.ClearNext) -> None:
         """Delete what is pending: all, or only for the creations of one order."""
+        order_id = query.order_id
 
         def left(queue: Queue) -> Queue:
             return tuple(one for one in queue if order_id is not None and one.order_id != order_id)
@@ -93,12 +77,10 @@ class Overrides:
         await self._sandboxes.change(sandbox, cleared)
 
 
-def _enqueued(queue: Queue, added: Override | str | None) -> Queue:
+def _enqueued(queue: Queue, added: Override) -> Queue:
     """Return the queue with one more override. The permanent ones stay last, of which there is at most one
     for each order, and one for all.
     """
-    if not isinstance(added, Override):
-        return queue
     limited = [override for override in queue if override.times is not None]
     permanent = {override.order_id: override for override in queue if override.times is None}
     if added.times is None:

@@ -42,7 +42,7 @@ class Waits:
         self._additions: dict[str, _Additions] = {}
 
     async def payment(
-        self, sandbox: str, payment_id: str, status: str | None, timeout: float
+        self, sandbox: str, payment_id: str, query: schemas.WaitForPayment
     ) -> schemas.WaitResult:
         """Return when the payment has reached `status` or, without one, has changed. Raises PaymockError
         `payment_not_found`.
@@ -52,42 +52,32 @@ class Waits:
             return await find_payment(self._sandboxes, sandbox, payment_id)
 
         with self._notifier.subscribe(sandbox) as changes:
-            reached, possible, payment, clock = await self._until(sandbox, changes, find, status, timeout)
+            reached, possible, payment, clock = await self._until(
+                sandbox, changes, find, query.status, query.timeout
+            )
         return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment, clock=clock)
 
-    async def order(
-        self, sandbox: str, order_id: str, status: str | None, timeout: float
-    ) -> schemas.OrderWaitResult:
+    async def order(self, sandbox: str, query: schemas.WaitForOrder) -> schemas.OrderWaitResult:
         """Return when the newest payment of the order, which need not exist yet, has reached `status` or,
         without one, exists.
         """
-        search = OrderSearch(self._sandboxes, sandbox, order_id)
+        search = OrderSearch(self._sandboxes, sandbox, query.order_id)
         with (
             self._notifier.subscribe(sandbox) as changes,
             self._additions_of(sandbox) as additions,
-            additions.orders.entry(order_id, changes),
+            additions.orders.entry(query.order_id, changes),
         ):
             reached, possible, payment, clock = await self._until(
-                sandbox, changes, search.newest, status, timeout, is_order=True
+                sandbox, changes, search.newest, query.status, query.timeout, is_order=True
             )
         found = payment.payment if payment else None
         return schemas.OrderWaitResult(reached=reached, possible=possible, payment=found, clock=clock)
 
-    async def requests(
-        self,
-        sandbox: str,
-        count: int = 1,
-        after: str | None = None,
-        timeout: float = schemas.DEFAULT_WAIT,
-        **filters: str | None,
-    ) -> schemas.RequestWaitResult:
-        """Return when the journal has `count` entries that match, of those `after` the request of that id.
-        `filters` are the fields of a RequestFilter.
-        """
-        deadline = _now() + timeout
-        async with self._matching(
-            sandbox, RequestFilter(**filters), Waiter(self._notifier), after
-        ) as matching:
+    async def requests(self, sandbox: str, query: schemas.WaitForRequests) -> schemas.RequestWaitResult:
+        """Return when the journal has `count` entries that match, of those `after` the request of that id."""
+        deadline, count = _now() + query.timeout, query.count
+        wanted = RequestFilter(query.operation, query.order_id, query.payment_id, query.shown)
+        async with self._matching(sandbox, wanted, Waiter(self._notifier), query.after) as matching:
             while len(matching.entries) < count and await matching.changes.next(deadline):
                 pass
         data = [*map(public_entry, reversed(matching.entries))]

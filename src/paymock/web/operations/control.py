@@ -1,14 +1,16 @@
 """The control API below `/_mock`, one row for each call. See docs/control-api.md."""
 
-from paymock.app import journal
 from paymock.app.control import ControlService
-from paymock.app.faults import MAX_RULES
+from paymock.app.faults import MAX_RULES, FaultRules
+from paymock.app.journal import Journal
+from paymock.app.overrides import Overrides
+from paymock.app.waits import Waits
 from paymock.http.requests import Request
 from paymock.http.responses import Response, event_stream
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
 from paymock.schemas.validation import QueryParser
-from paymock.web.operations.operations import PAYMENT_ID, Operation, parse_query
+from paymock.web.operations.operations import PAYMENT_ID, Operation, ServiceOperation, parse_query
 
 _parse_events = QueryParser(schemas.FollowSandbox)
 
@@ -18,21 +20,21 @@ async def events(control: ControlService, request: Request) -> Response:
     return await event_stream(control.feed.follow(request.sandbox, query.payment_id, request.owner))
 
 
-OPERATIONS = (
-    Operation(
+OPERATIONS: tuple[Operation, ...] = (
+    ServiceOperation(
         method="GET",
         path="/_mock/clock",
-        call="clock",
+        call=ControlService.clock,
         operation_id="getClock",
         tag="Time",
         summary="Read the clock",
         description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it.",
         reply=schemas.VirtualClock,
     ),
-    Operation(
+    ServiceOperation(
         method="PUT",
         path="/_mock/clock",
-        call="set_clock",
+        call=ControlService.set_clock,
         operation_id="setClock",
         tag="Time",
         summary="Change the speed",
@@ -41,10 +43,10 @@ OPERATIONS = (
         request=schemas.SetClock,
         reply=schemas.VirtualClock,
     ),
-    Operation(
+    ServiceOperation(
         method="POST",
         path="/_mock/clock/advance",
-        call="advance",
+        call=ControlService.advance,
         operation_id="advanceClock",
         tag="Time",
         summary="Move the sandbox ahead",
@@ -53,10 +55,10 @@ OPERATIONS = (
         request=schemas.Advance,
         reply=schemas.VirtualClock,
     ),
-    Operation(
+    ServiceOperation(
         method="POST",
         path="/_mock/payments/{payment_id}/advance",
-        call="advance_payment",
+        call=ControlService.advance_payment,
         operation_id="advancePayment",
         tag="Time",
         summary="Move one payment ahead",
@@ -72,10 +74,10 @@ OPERATIONS = (
         errors=("status_unreachable", "capacity_exceeded"),
         parameters=PAYMENT_ID,
     ),
-    Operation(
+    ServiceOperation(
         method="POST",
         path="/_mock/payments/{payment_id}/deposits",
-        call="deposit",
+        call=ControlService.deposit,
         operation_id="makeDeposit",
         tag="Payments",
         summary="Simulate a deposit",
@@ -89,10 +91,10 @@ OPERATIONS = (
         reply_headers=("Idempotent-Replayed",),
         parameters=PAYMENT_ID,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/payments",
-        call="payments",
+        call=ControlService.payments,
         operation_id="listPayments",
         tag="Payments",
         summary="List payments",
@@ -100,10 +102,10 @@ OPERATIONS = (
         reply=schemas.PaymentPage,
         query=schemas.ListPayments,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/payments/{payment_id}",
-        call="payment",
+        call=ControlService.payment,
         operation_id="getPaymentDetail",
         tag="Payments",
         summary="Read a payment with its timeline",
@@ -112,10 +114,10 @@ OPERATIONS = (
         reply=schemas.PaymentDetail,
         parameters=PAYMENT_ID,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/payments/{payment_id}/wait",
-        call="waits.payment",
+        call=Waits.payment,
         operation_id="waitForPayment",
         tag="Time",
         summary="Wait for a payment",
@@ -129,10 +131,10 @@ OPERATIONS = (
         parameters=PAYMENT_ID,
         query=schemas.WaitForPayment,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/wait",
-        call="waits.order",
+        call=Waits.order,
         operation_id="waitForOrder",
         tag="Time",
         summary="Wait for a payment of an order",
@@ -144,10 +146,10 @@ OPERATIONS = (
         errors=("capacity_exceeded",),
         query=schemas.WaitForOrder,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/requests/wait",
-        call="waits.requests",
+        call=Waits.requests,
         operation_id="waitForRequests",
         tag="Time",
         summary="Wait for requests of the application",
@@ -159,10 +161,10 @@ OPERATIONS = (
         errors=("capacity_exceeded",),
         query=schemas.WaitForRequests,
     ),
-    Operation(
+    ServiceOperation(
         method="POST",
         path="/_mock/next",
-        call="overrides.add",
+        call=Overrides.add,
         operation_id="setNext",
         tag="Overrides and faults",
         summary="Override the next creations",
@@ -180,20 +182,20 @@ The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         reply=schemas.PendingOverrideList,
         errors=("capacity_exceeded", "invalid_fault"),
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/next",
-        call="overrides.pending",
+        call=Overrides.pending,
         operation_id="getNext",
         tag="Overrides and faults",
         summary="Read what is pending",
         description="The scenarios, then the faults, that the next creations take.",
         reply=schemas.PendingOverrideList,
     ),
-    Operation(
+    ServiceOperation(
         method="DELETE",
         path="/_mock/next",
-        call="overrides.clear",
+        call=Overrides.clear,
         operation_id="clearNext",
         tag="Overrides and faults",
         summary="Clear what is pending",
@@ -202,10 +204,10 @@ The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         status=204,
         query=schemas.ClearNext,
     ),
-    Operation(
+    ServiceOperation(
         method="POST",
         path="/_mock/faults",
-        call="fault_rules.add",
+        call=FaultRules.add,
         operation_id="addFault",
         tag="Overrides and faults",
         summary="Add a fault rule",
@@ -228,20 +230,20 @@ a method and path.""",
         status=201,
         errors=("capacity_exceeded",),
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/faults",
-        call="fault_rules.list",
+        call=FaultRules.list,
         operation_id="listFaults",
         tag="Overrides and faults",
         summary="List fault rules",
         description="The fault rules in their order, with their counts.",
         reply=schemas.FaultRuleList,
     ),
-    Operation(
+    ServiceOperation(
         method="DELETE",
         path="/_mock/faults/{fault_id}",
-        call="fault_rules.delete",
+        call=FaultRules.delete,
         operation_id="deleteFault",
         tag="Overrides and faults",
         summary="Delete a fault rule",
@@ -251,10 +253,10 @@ a method and path.""",
         errors=("not_found",),
         parameters={"fault_id": "The `id` of the rule."},
     ),
-    Operation(
+    ServiceOperation(
         method="DELETE",
         path="/_mock/faults",
-        call="fault_rules.clear",
+        call=FaultRules.clear,
         operation_id="clearFaults",
         tag="Overrides and faults",
         summary="Delete all fault rules",
@@ -262,20 +264,20 @@ a method and path.""",
         reply=None,
         status=204,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/scenarios",
-        call="list_scenarios",
+        call=ControlService.list_scenarios,
         operation_id="listScenarios",
         tag="Overrides and faults",
         summary="List the scenarios",
         description="The scenarios of this server, each with what it leads to for a `due` of 1,000,000.",
         reply=schemas.ScenarioList,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/story",
-        call="story",
+        call=ControlService.story,
         operation_id="getStory",
         tag="Sandbox",
         summary="Tell what happened",
@@ -287,22 +289,22 @@ keys, addresses and secrets.""",
         errors=("payment_not_found",),
         query=schemas.ReadStory,
     ),
-    Operation(
+    ServiceOperation(
         method="GET",
         path="/_mock/requests",
-        call="journal.newest",
+        call=Journal.newest,
         operation_id="listRequests",
         tag="Sandbox",
         summary="Read the journal",
-        description=f"The last {journal.LENGTH:,} requests below `/v1` of this sandbox, newest first, "
-        "without keys, headers and bodies.",
+        description=f"The last {schemas.JOURNAL_LENGTH:,} requests below `/v1` of this sandbox, newest "
+        "first, without keys, headers and bodies.",
         reply=schemas.Journal,
         query=schemas.ListRequests,
     ),
-    Operation(
+    ServiceOperation(
         method="DELETE",
         path="/_mock/requests",
-        call="journal.clear",
+        call=Journal.clear,
         operation_id="forgetRequests",
         tag="Sandbox",
         summary="Empty the journal",
@@ -310,10 +312,10 @@ keys, addresses and secrets.""",
         reply=None,
         status=204,
     ),
-    Operation(
+    ServiceOperation(
         method="POST",
         path="/_mock/reset",
-        call="reset",
+        call=ControlService.reset,
         operation_id="reset",
         tag="Sandbox",
         summary="Reset the sandbox",

@@ -4,12 +4,10 @@ the OpenAPI document says of it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from paymock.http.headers import check_json_body, idempotency_key
 from paymock.http.requests import Request
@@ -18,7 +16,6 @@ from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas import json_decoding
-from paymock.schemas.public import Query
 from paymock.schemas.validation import Q, QueryParser, checker_for, validate
 
 _encode = msgspec.json.Encoder().encode
@@ -30,18 +27,20 @@ Handler = Callable[..., Awaitable[Response]]
 """A handler. Its first arguments are the service that it calls and the request."""
 
 
+A = TypeVar("A")
+Result = Awaitable[object]
+
+
 class Operation(Struct, frozen=True, kw_only=True):
     """An operation of the API. `errors` are its codes besides those that follow from its form."""
 
     method: str
     path: str
-    call: str = ""
-    """The method of the service that carries out a request. Its arguments are the sandbox and, by name, the
-    values in the path, the query and the body.
-    """
+    call: Any = None
+    """What carries out a request: see ServiceOperation."""
 
     handler: Handler | None = None
-    """Carries out the request in place of `call`."""
+    """Carries out a request in place of `call`."""
 
     operation_id: str
     tag: str
@@ -67,38 +66,66 @@ class Operation(Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, str] = {}
     """The descriptions of path parameters by name."""
 
-    query: type[Query] | None = None
+    query: type | None = None
+    """The type of the query."""
 
     @property
     def needs_key(self) -> bool:
         return self.path.startswith((PUBLIC, CONTROL))
 
 
+Call = (
+    Callable[[Any, str], Result]
+    | Callable[[Any, str, str], Result]
+    | Callable[[Any, str, A], Result]
+    | Callable[[Any, str, str, A], Result]
+    | Callable[[Any, str, str, A, KeyedRequest | None], Awaitable[tuple[object, bool]]]
+)
+"""A method of a service. Its arguments are the sandbox, the id in the path, and the query or the body, as far
+as there are such; with `idempotency`, the keyed request, and it returns whether that repeats an earlier one.
+"""
+
+
+class ServiceOperation(Operation, Generic[A], frozen=True, kw_only=True):
+    """An operation that calls a service. Its query or body is an `A`."""
+
+    call: Call[A]
+    request: type[A] | None = None
+    query: type[A] | None = None
+
+
 def handler_of(operation: Operation, service: Any) -> Handler:
-    """The handler of a row of the table, for a service."""
+    """The handler of a row of the table, for a service or for one of its `services`."""
     if operation.handler is not None:
         return partial(operation.handler, service)
-    carry_out = attrgetter(operation.call)(service)
-    parse = QueryParser(operation.query) if operation.query else None
+    call = operation.call
+    called = next(one for one in service.services if getattr(type(one), call.__name__, None) is call)
+    parse: QueryParser[Any] | None = QueryParser(operation.query) if operation.query else None
     check = checker_for(operation.request) if operation.request else None
     encode, content_type = (str.encode, TEXT) if operation.reply is str else (_encode, JSON)
 
     async def handle(request: Request) -> Response:
-        arguments: dict[str, Any] = {**request.params}
+        arguments: list[Any] = [*request.params.values()]
+        is_waiting = operation.waits
         if parse is not None:
-            arguments |= asdict(parse_query(request, parse))
-        if operation.idempotency:
-            arguments["request"] = None
-            if operation.idempotency == "required" or b"idempotency-key" in request.headers:
-                arguments["request"] = await keyed_request(request)
+            arguments.append(parse_query(request, parse))
+        keyed = None
+        if operation.idempotency == "required" or (
+            operation.idempotency and b"idempotency-key" in request.headers
+        ):
+            keyed = await keyed_request(request)
         if operation.request is not None and check is not None:
             check_json_body(request)
-            arguments |= asdict(validate(check, await request.json(), operation.request))
-        if operation.waits or arguments.get("until_observed"):
+            body: Any = validate(check, await request.json(), operation.request)
+            arguments.append(body)
+            is_waiting = is_waiting or getattr(body, "until_observed", False)
+        if operation.idempotency:
+            arguments.append(keyed)
+        if is_waiting:
             with service.waiting_request(request.owner):
-                result = await request.unless_gone(carry_out(request.sandbox, **arguments))
+                result = await request.unless_gone(call(called, request.sandbox, *arguments))
         else:
-            result = await carry_out(request.sandbox, **arguments)
+            result = await call(called, request.sandbox, *arguments)
         if operation.reply is None:
             return Response(operation.status, content_type=None)
         replayed = False

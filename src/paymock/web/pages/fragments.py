@@ -10,10 +10,10 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from paymock.app.control import MAX_COUNTED, ControlService
-from paymock.app.lookup import PaymentSnapshot
+from paymock.app.lookup import PaymentFilter, PaymentSnapshot
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import Handler
@@ -26,7 +26,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.control import ListPayments, PaymentDetail, PendingOverride
+from paymock.schemas.control import ListPayments, ListRequests, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
@@ -103,19 +103,19 @@ class Fragments:
         """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`, and how
         many payments have each status.
         """
-        query = asdict(parse_query(request, _parse_payments))
-        found, next_cursor, total = await self._control.snapshots(request.sandbox, **query)
-        others = {name: query[name] for name in ("scenario", "order_id", "search")}
-        is_first = query["cursor"] is None
-        counts = await self._control.status_counts(request.sandbox, **others) if is_first else None
+        query = parse_query(request, _parse_payments)
+        found, next_cursor, total = await self._control.snapshots(request.sandbox, query)
+        others = PaymentFilter(None, query.scenario, query.order_id, query.search)
+        is_first = query.cursor is None
+        counts = await self._control.status_counts(request.sandbox, others) if is_first else None
         return self._fragment(
             request,
             "payments",
             rows=[(payment, payment.record, _bar(payment)) for payment in found],
             next_cursor=next_cursor,
             total=total,
-            status=query["status"],
-            is_filtered=any(others.values()) or query["status"],
+            status=query.status,
+            is_filtered=any(others) or query.status,
             counts=counts,
             counted=MAX_COUNTED,
             chains=self._catalog.chains,
@@ -126,7 +126,7 @@ class Fragments:
     async def requests(self, request: Request) -> Response:
         """Answer with the journal; with `failed`, with its errors and faults only."""
         query = parse_query(request, _parse_requests)
-        entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES)).data
+        entries = (await self._control.journal.newest(request.sandbox, ListRequests(limit=_MAX_ENTRIES))).data
         if query.failed is not None:
             entries = [entry for entry in entries if entry.error or entry.fault]
         return self._fragment(request, "requests", rows=[*request_rows(entries)])
@@ -142,7 +142,8 @@ class Fragments:
         width = max(MIN_WIDTH, min(parse_query(request, _parse_drawing).width, MAX_WIDTH))
         payment_id = request.params["payment_id"]
         detail = await self._control.payment(request.sandbox, payment_id)
-        entries = (await self._control.journal.newest(request.sandbox, _MAX_ENTRIES, payment_id)).data
+        requests = ListRequests(payment_id=payment_id, limit=_MAX_ENTRIES)
+        entries = (await self._control.journal.newest(request.sandbox, requests)).data
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         attempt, funding = payment["attempts"][0], _funding(payment)
