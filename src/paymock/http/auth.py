@@ -13,7 +13,7 @@ from paymock.text import OPEN_KEY, SANDBOX_NAME
 
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
-_CACHED, _MAX_CACHED_LENGTH = 1_000, 256
+_CACHED, _MAX_CACHED_LENGTH = 10_000, 256
 """For how many headers the identity is cached, and the longest: a client sends one with each request."""
 
 _NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")

@@ -98,31 +98,30 @@ def decide(
     the first override for its order, if it takes one. Every rule counts the requests that it selects.
     `attempts` are the numbers of this attempt, as far as they have been counted.
     """
+    candidates: list[tuple[str, FaultRule | None, Override | None]] = []
     if header is not None:
-        candidates: list[tuple[str, str, FaultRule | None]] = [(header, header, None)]
+        candidates.append((header, None, None))
     else:
         due = (rule for rule in record.rules if rule.selects(target) and rule.is_due)
-        candidates = [(rule.id, rule.fault, rule) for rule in due]
-    for key, text, rule in candidates:
-        fault = parse_fault(text)
-        limit = fault and fault.times
-        if limit and key not in attempts:
-            return NeedsAttemptNumber(key)
-        if not limit or attempts[key] <= limit:
-            return Decision(target, record, counted(record, target, rule), fault, rule.id if rule else None)
-    after = counted(record, target)
-    override = first_for(record.faults, target.order_id) if takes_override else None
-    fault = parse_fault(override.value) if override else None
-    if override is None or fault is None:
-        return Decision(target, record, after)
-    if fault.times and override.value not in attempts:
-        return NeedsAttemptNumber(override.value)
-    attempt = attempts[override.value] if fault.times else 1
-    # What prevents the first attempts is taken with the last of them.
-    last = (fault.prevents and fault.times) or attempt
-    if attempt == last:
-        after = replace(after, faults=without(after.faults, override))
-    return Decision(target, record, after, fault if attempt <= last else None)
+        candidates.extend((rule.fault, rule, None) for rule in due)
+        override = first_for(record.faults, target.order_id) if takes_override else None
+        if override is not None:
+            candidates.append((override.value, None, override))
+    for text, rule, override in candidates:
+        fault, key, attempt = parse_fault(text), rule.id if rule else text, 1
+        if fault and fault.times:
+            if key not in attempts:
+                return NeedsAttemptNumber(key)
+            attempt = attempts[key]
+            if attempt > fault.times:
+                continue
+        after = counted(record, target, rule)
+        # An override that prevents the first attempts is taken with the last of them.
+        is_kept = fault and fault.prevents and attempt < (fault.times or 1)
+        if override is not None and not is_kept:
+            after = replace(after, faults=without(after.faults, override))
+        return Decision(target, record, after, fault, rule.id if rule else None)
+    return Decision(target, record, counted(record, target))
 
 
 def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxRecord, Override | None]:

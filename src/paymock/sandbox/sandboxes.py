@@ -227,27 +227,41 @@ class Sandboxes:
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        snapshot = self._known(request.sandbox)
+        snapshot = self._known(sandbox := request.sandbox)
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
-            current = await self._newer(snapshot, token) if self.is_synchronous else None
-            if current is None:
+            state, existing, real = snapshot.state, None, snapshot.real
+            if self.is_synchronous:  # to look first costs little, and spares a repeated request the rest
+                state, existing = await self._store.get(sandbox, STATE, token)
+            if existing is None and state == snapshot.state:
+                real = self._clock()
                 try:
                     record, after = new(token, snapshot.now, snapshot.record)
                 except PaymockError:
-                    current = await self.snapshot(request.sandbox, token)
-                    if current.values == [None] and current.state == snapshot.state:  # the key is unused
+                    state, existing = await self._store.get(sandbox, STATE, token)
+                    if existing is None and state == snapshot.state:  # the key is unused
                         raise
                 else:
                     value = records.encode(record)
-                    current = await self._add(snapshot, token, value, record.KIND, after, limit)
-                    if current is None:
+                    new_state = None if after is snapshot.record else records.encode(after)
+                    state, existing = await self._store.add(
+                        sandbox,
+                        token,
+                        value,
+                        kind=record.KIND,
+                        expected_state=snapshot.state,
+                        new_state=new_state,
+                        limit=limit,
+                    )
+                    if existing is None and state == snapshot.state:
+                        if new_state is not None:
+                            self._decode_state(sandbox, new_state)
+                        self.notifier.notify(sandbox, addition=new_state is None)
                         return Created(record, value, replayed=False, snapshot=snapshot)
-            [existing] = current.values
+            snapshot = self._snapshot_of(sandbox, state, [], real)
             if existing is not None:
-                return replay_of(existing, request, kind, current)
-            snapshot = current
+                return replay_of(existing, request, kind, snapshot)
             deadline.check()
 
     async def find_key(self, sandbox: str, idempotency_key: str) -> tuple[str, SandboxSnapshot]:
@@ -295,42 +309,6 @@ class Sandboxes:
         return identifiers.derive_token(
             self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
-
-    async def _newer(self, snapshot: SandboxSnapshot, key: str) -> SandboxSnapshot | None:
-        """Return the sandbox with the value under `key`; None if there is no value, and no change."""
-        state, existing = await self._store.get(snapshot.sandbox, STATE, key)
-        if existing is None and state == snapshot.state:
-            return None
-        return self._snapshot_of(snapshot.sandbox, state, [existing], snapshot.real)
-
-    async def _add(
-        self,
-        snapshot: SandboxSnapshot,
-        token: str,
-        value: bytes,
-        kind: str,
-        record: SandboxRecord,
-        limit: int | None,
-    ) -> SandboxSnapshot | None:
-        """Add a record. Return None if it was added, and otherwise the current sandbox with the existing
-        value of the key.
-        """
-        new_state, real = None if record is snapshot.record else records.encode(record), self._clock()
-        addition = await self._store.add(
-            snapshot.sandbox,
-            token,
-            value,
-            kind=kind,
-            expected_state=snapshot.state,
-            new_state=new_state,
-            limit=limit,
-        )
-        if addition == (snapshot.state, None):
-            if new_state is not None:
-                self._decode_state(snapshot.sandbox, new_state)
-            self.notifier.notify(snapshot.sandbox, addition=new_state is None)
-            return None
-        return self._snapshot_of(snapshot.sandbox, addition.state, [addition.existing], real)
 
     async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
         with suppress(PaymockError):
