@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_pages_load_offline_and_their_links_resolve(site: Path, browser: "Browse
             assert found == ([], [], []), path.name
             visit.page.close()
             for target in re.findall(r'(?:href|src)="(?![a-z]+:)([^"]+)"', html):
-                file, _, anchor = target.partition("#")
+                file, _, anchor = unquote(target).partition("#")
                 linked = (path.parent / file).resolve() if file else path
                 assert linked.is_file(), f"{path.name}: {target}"
                 assert not anchor or f'id="{anchor}"' in pages[linked], f"{path.name}: {target}"
