@@ -129,10 +129,13 @@ class RedisSentinel(RedisEngine):
 
     def replicates(self) -> bool:
         """Whether there is a replica that the Sentinel can promote."""
-        master = self.master()
-        [replica] = [node for node in self.nodes if node is not master]
-        role, *state = replica.execute("ROLE")
-        known = self.execute("SENTINEL", "REPLICAS", "paymock")
+        try:
+            master = self.master()
+            [replica] = [node for node in self.nodes if node is not master]
+            role, *state = replica.execute("ROLE")
+            known = self.execute("SENTINEL", "REPLICAS", "paymock")
+        except RedisError:  # a Sentinel ends all connections to an engine whose role it changes
+            return False
         fields = [dict(zip(row[::2], row[1::2], strict=True)) for row in known]
         return (
             role == "slave"

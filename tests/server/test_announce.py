@@ -28,7 +28,7 @@ def banner(metrics: str | None = None, url: str = URL, log: str = "text", **sett
         ("sqlite:////var/lib/paymock.db", "sqlite:///var/lib/paymock.db"),
         ("sqlite:paymock.db?synchronous=normal", f"sqlite://{Path.cwd()}/paymock.db"),
         ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://"),
-        ("rediss+cluster://:secret@redis.example", "rediss+cluster://"),
+        ("rediss+sentinel://:secret@redis.example/paymock", "rediss+sentinel://"),
     ],
 )
 def test_the_banner_shows_no_secret_of_the_store(store: str, shown: str) -> None:

@@ -69,7 +69,7 @@ async def test_passwords_and_tls_of_engines_and_sentinels(tmp_path: Path) -> Non
         place = f"{sentinel.url.partition('//')[2]}/3?ssl_ca_certs={certificate}"
         right = "&sentinel_password=s%40w"
         store = RedisStore(f"rediss+sentinel://:p%2Cw@{place}{right}")
-        assert await works(store, "sandbox")
+        await eventually(lambda: works(store, "sandbox"), FAILOVER_SECONDS)
         await store.close()
         refusals = {
             "": "does not accept the user and password of the URL",

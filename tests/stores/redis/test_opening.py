@@ -10,7 +10,14 @@ from harness.redis_engine import RedisEngine, redis_server
 from paymock.stores.base import StoreError
 from paymock.stores.redis.store import RedisStore, find_defect
 from tests.stores.contract import add
-from tests.support.redis_store import OUTAGE_SECONDS, create_certificate, describe_failure, warning_of, works
+from tests.support.redis_store import (
+    OUTAGE_SECONDS,
+    create_certificate,
+    describe_failure,
+    eventually,
+    warning_of,
+    works,
+)
 from tests.support.use_cases import check_noted_store
 from tests.support.virtual_time import within
 
@@ -101,7 +108,7 @@ async def test_connections_can_be_encrypted(tmp_path: Path) -> None:
         port = engine.port
         store = RedisStore(f"rediss://localhost:{port}?ssl_ca_certs={certificate}")
 
-        assert await works(store, "sandbox")
+        await eventually(lambda: works(store, "sandbox"))
         await anext(store.changes())
         await store.close()
         assert "certificate verify failed" in await describe_failure(f"rediss://localhost:{port}")

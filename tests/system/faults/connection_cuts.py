@@ -14,7 +14,7 @@ from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from tests.system.faults.clients import PAUSE_SECONDS, Client, client_threads, new_api_key
 from tests.system.faults.history import CREATED, DONE, UNAVAILABLE, Event, History, Kind, created_since
 from tests.system.faults.restartable_server import restartable_servers
-from tests.system.faults.server_kills import MAX_RECOVERY_SECONDS
+from tests.system.faults.server_kills import MAX_RECOVERY_SECONDS, MAX_REFUSAL_SECONDS
 from tests.system.faults.verification import (
     Result,
     acknowledged,
@@ -32,8 +32,6 @@ MIN_PAYMENTS = 40
 
 MIN_REFUSALS = CLIENTS
 """So many creations are refused during a cut."""
-
-MAX_REFUSAL_SECONDS = 2.0
 
 
 class Cut(NamedTuple):

@@ -18,6 +18,7 @@ from tests.system.faults.verification import (
     acknowledged,
     replay,
     retry,
+    slowest_refusal,
     stored_unseen,
     unacknowledged,
     verify,
@@ -30,6 +31,7 @@ MIN_PAYMENTS = 40
 MAX_DELAY_SECONDS = 0.25
 """The kill comes within this time after them."""
 
+MAX_REFUSAL_SECONDS = 2.0
 MAX_RECOVERY_SECONDS = 2.0
 """From the engine's first reply to the first new payment."""
 
@@ -124,6 +126,8 @@ def _run_round(
                 former.restart()
         wait_until(engine.replicates)
     events = history.since(start)
+    if (slowest := slowest_refusal(events)) > MAX_REFUSAL_SECONDS:
+        result.late.append(f"refused after {slowest:.2f} s")
     known, unknown = acknowledged(events), unacknowledged(events)
     replay(result, [server.url], api_key, history, known)
     retry(result, [server.url], api_key, history, unknown)
