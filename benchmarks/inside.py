@@ -16,9 +16,9 @@ from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.sandbox.clock import SystemClock
 from paymock.sandbox.metadata import new_metadata
+from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.base import Store
-from paymock.web.app import Service, create_app
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 
@@ -28,7 +28,7 @@ TASKS = 256
 def application(store: Store) -> Application:
     """The application on this store, configured as by `paymock serve --no-access-log`."""
     clock, log = SystemClock(print), RequestLog(None, requests=False)
-    return create_app(Service.load(Settings()), store, new_metadata(clock(), 1, "inside"), clock, log)
+    return create_applications(Settings(), store, new_metadata(clock(), 1, "inside"), clock, log)[0]
 
 
 class Client:

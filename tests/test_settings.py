@@ -88,7 +88,7 @@ def test_valid_settings_are_accepted(values: dict[str, Any]) -> None:
 def test_a_port_is_shared_on_linux_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     shared: dict[str, Any] = {"reuse_port": True, "store": "sqlite:///var/lib/paymock.db"}
     monkeypatch.setattr("sys.platform", "linux")
-    assert Settings(**shared).address.reuse_port
+    assert Settings(**shared).addresses[0].reuse_port
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(SettingsError, match="requires Linux"):
         Settings(**shared)

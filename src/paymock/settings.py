@@ -57,14 +57,16 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens: `host` None means both loopback addresses; `port` 0 means any free port;
-    `reuse_port`: other servers may listen there, too. Requests may name `allowed_hosts`.
+    """Where a server listens: `host` None means both loopback addresses; `port` 0 means any free port, which
+    `free_port_option` chooses; `reuse_port`: other servers may listen there, too. Requests may name
+    `allowed_hosts`.
     """
 
     host: str | None
     port: int
     allowed_hosts: tuple[str, ...] = ()
     reuse_port: bool = False
+    free_port_option: str = "--port 0"
 
     @property
     def on_loopback(self) -> bool:
@@ -120,7 +122,8 @@ class Settings:
         for name, pattern, message in _PATTERNS:
             if not all(pattern.fullmatch(value) for value in getattr(self, name)):
                 raise SettingsError(message)
-        metrics, anybody = self.metrics_listener, self.open_mode and not self.open
+        address, *metrics = self.addresses
+        anybody = self.open_mode and not self.open
         in_memory, in_redis = self.store == MEMORY_STORE, self.store.startswith("redis")
         for is_wrong, message in (
             (
@@ -141,11 +144,11 @@ class Settings:
             ),
             ("\0" in unquote(self.store), "the URL of the store must not contain NUL"),
             (
-                anybody and not self.address.on_loopback,
+                anybody and not address.on_loopback,
                 f"binding {self.host} without --api-key would let anybody in: {_OPEN_HINT}",
             ),
             (
-                metrics is not None and anybody and not metrics.on_loopback,
+                anybody and any(not one.on_loopback for one in metrics),
                 f"binding {self.metrics_address} without --api-key would let anybody read the metrics: "
                 + _OPEN_HINT,
             ),
@@ -181,19 +184,19 @@ class Settings:
         return self.max_payments
 
     @property
-    def address(self) -> Address:
-        return Address(self.host, self.port, self.allowed_hosts, self.reuse_port)
-
-    @property
-    def metrics_listener(self) -> Address | None:
-        """The address of the metrics; None when they are disabled."""
+    def addresses(self) -> tuple[Address, ...]:
+        """The address of the service, and that of its metrics unless they are disabled."""
+        address = Address(self.host, self.port, self.allowed_hosts, self.reuse_port)
         if self.metrics_address is None:
-            return None
+            return (address,)
         match = _HOST_PORT.fullmatch(self.metrics_address)
         if match is None or int(match[2]) > MAX_PORT:
             raise SettingsError("a metrics address must be HOST:PORT, such as 127.0.0.1:9402 or [::1]:9402")
-        listener = Address(match[1].strip("[]"), int(match[2]))
-        return replace(listener, allowed_hosts=self.allowed_hosts) if listener.on_loopback else listener
+        option = "--metrics-address HOST:0"
+        metrics = Address(match[1].strip("[]"), int(match[2]), free_port_option=option)
+        if metrics.on_loopback:
+            metrics = replace(metrics, allowed_hosts=self.allowed_hosts)
+        return address, metrics
 
     @property
     def open_mode(self) -> bool:

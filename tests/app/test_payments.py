@@ -15,10 +15,10 @@ from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas.control import AdvancePayment
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment
+from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.base import AddResult, Store
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import Service, create_app
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import order
@@ -120,7 +120,7 @@ async def test_without_its_store_the_service_says_so_and_when_to_come_back(metho
     clock = ManualClock()
     metadata = new_metadata(clock(), 1, "tests")
     store, settings = FailingStore(), Settings(api_keys=("key",))
-    app = create_app(Service.load(settings), store, metadata, clock, RequestLog(None))
+    [app] = create_applications(settings, store, metadata, clock, RequestLog(None))
     headers = {"Authorization": "Bearer key.name", "Idempotency-Key": "order-1001-payment"}
     body = None
     if method == "POST":
@@ -139,7 +139,7 @@ class Server:
 
     def __init__(self, store: Store, metadata: StoreMetadata) -> None:
         settings, clock = Settings(api_keys=("mk_test_demo",)), ManualClock()
-        app = create_app(Service.load(settings), store, metadata, clock, RequestLog(None))
+        [app] = create_applications(settings, store, metadata, clock, RequestLog(None))
         self.connection = Connection(app)
 
     async def request(self, method: str, path: str, body: Any = None, key: str = "order-1001-payment") -> int:

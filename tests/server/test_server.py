@@ -16,7 +16,7 @@ def test_a_hangup_before_there_is_an_event_loop_is_not_lost(monkeypatch: pytest.
     monkeypatch.setattr(server, "_new_event_loop", interrupt)
     monkeypatch.setattr(server, "stop_signals", lambda: STOP_SIGNALS)  # wherever the tests run
     hangups: list[bool] = []
-    starting = server.Server([(cast("Any", None), [])], lambda: None, on_hangup=lambda: hangups.append(True))
+    starting = server.Server([cast("Any", None)], [], lambda: None, on_hangup=lambda: hangups.append(True))
     with pytest.raises(InterruptedError):
         starting.run()
     assert hangups == [True]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from paymock.http.protocol import ServerState
 from paymock.sandbox.metadata import new_metadata
+from paymock.server.run import create_applications
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import METRICS_PATH, Service, create_app, create_metrics_app
+from paymock.web.app import METRICS_PATH
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support.clock import ManualClock
@@ -40,22 +41,17 @@ def running_server(settings: Settings | None = None, grace: float = GRACE_SECOND
     store = MemoryStore()
     metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    service = Service.load(settings)
-    app = create_app(service, store, metadata, clock, request_log)
-    listener, metrics = Listener(settings.address), None
-    applications = [(app, listener.sockets)]
-    if settings.metrics_listener:
-        metrics = Listener(settings.metrics_listener)
-        metrics_app = create_metrics_app(app, service, settings.metrics_listener)
-        applications.append((metrics_app, metrics.sockets))
+    applications = create_applications(settings, store, metadata, clock, request_log)
+    listeners = [Listener(address) for address in settings.addresses]
     ready = threading.Event()
-    server = Server(applications, ready.set, grace=grace)
+    server = Server(applications, listeners, ready.set, grace=grace)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert ready.wait(60), "the server did not start"
-    told = metrics.url + METRICS_PATH if metrics else None
+    url, port, app = listeners[0].url, listeners[0].port, applications[0]
+    metrics = listeners[1].url + METRICS_PATH if listeners[1:] else None
     try:
-        yield RunningServer(listener.url, listener.port, clock, store, app, server.states[0], log, told)
+        yield RunningServer(url, port, clock, store, app, server.states[0], log, metrics)
     finally:
         server.stop()
         thread.join(60)

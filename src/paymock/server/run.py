@@ -11,6 +11,7 @@ from typing import TextIO
 
 from paymock.http.auth import Keyring
 from paymock.http.connections import raise_file_limit
+from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, SystemClock, synchronize
@@ -21,10 +22,11 @@ from paymock.server.process import StartError
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.signals import HANGUP, run_until_signal, stop_signals
 from paymock.server.sockets import Listener
-from paymock.settings import Settings, SettingsError
+from paymock.settings import MEMORY_STORE, Settings, SettingsError
 from paymock.stores.base import Store, StoreError
 from paymock.stores.opening import open_store
-from paymock.web.app import METRICS_PATH, Service, create_app, create_metrics_app
+from paymock.web.app import Service, create_apps
+from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 
 
@@ -39,39 +41,59 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     for number in {*HANGUP} - {*stop_signals()}:  # while the server starts and after it has ended
         signal.signal(number, signal.SIG_IGN)
     given, settings = settings, settings.with_keys_of_file()
-    announcer = Announcer(Output(settings.log, settings.access_log, settings.ready_file, out, program))
+    announcer = Announcer(
+        Output(
+            log_format=settings.log,
+            access_log=settings.access_log,
+            ready_file=settings.ready_file,
+            out=out,
+            program=program,
+            store=settings.store,
+            keys=settings.api_keys,
+            dashboard=settings.control,
+        )
+    )
     log = announcer.log
-    log.mask(settings.api_keys)
-    service = Service.load(settings)
     clock = SystemClock(log.warning)
+    limits = {PaymentRecord.KIND: settings.payment_capacity}
     try:
-        store = open_store(settings.store, limits=_limits(settings), retention=settings.retention)
+        store = open_store(settings.store, limits=limits, retention=settings.retention)
     except StoreError as error:
         raise StartError(str(error)) from None
-    metadata = run_until_signal(lambda: _initialize(store, settings, clock, log))
-    app = create_app(service, store, metadata, clock, log)
+    metadata = run_until_signal(partial(_initialize, store, settings, clock, log))
+    applications = create_applications(settings, store, metadata, clock, log)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(Listener(settings.address))
-        applications, metrics_url = [(app, listener.sockets)], None
-        if settings.metrics_listener is not None:
-            try:
-                metrics_app = create_metrics_app(app, service, settings.metrics_listener)
-            except ImportError:
-                message = "--metrics-address requires the extra: pip install 'paymock[metrics]'"
-                raise StartError(message) from None
-            metrics = Listener(settings.metrics_listener, free_port_option="--metrics-address HOST:0")
-            stack.enter_context(metrics)
-            applications.append((metrics_app, metrics.sockets))
-            metrics_url = metrics.url + METRICS_PATH
+        listeners = [stack.enter_context(Listener(address)) for address in settings.addresses]
         announcer.remove_ready_file()
         process.resume_collections()
         server = Server(
             applications,
-            partial(announcer.ready, service, listener.url, listener.port, metrics_url),
-            on_hangup=partial(reload_keys, given, app.keyring, log),
+            listeners,
+            partial(announcer.ready, listeners),
+            on_hangup=partial(reload_keys, given, applications[0].keyring, log),
             watch_stdin=settings.exit_on_stdin_close,
         )
         announcer.stopped(server.run())
+
+
+def create_applications(
+    settings: Settings, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
+) -> list[Application]:
+    """Return the application of each address that `settings` describe. `metadata` is that of `store`. Raises
+    FileError, and SettingsError if metrics have an address, and prometheus-client is not installed.
+    """
+    service = Service(
+        catalog=load_catalog(settings.catalog),
+        scenarios=load_scenarios(settings.scenarios),
+        api_keys=settings.api_keys,
+        addresses=settings.addresses,
+        in_memory=settings.store == MEMORY_STORE,
+        fee_bps=settings.fee_bps,
+        control=settings.control,
+        frame_ancestors=settings.frame_ancestors,
+        root_path=settings.root_path,
+    )
+    return create_apps(service, store, metadata, clock, log)
 
 
 def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
@@ -83,11 +105,6 @@ def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
     else:
         keyring.replace(keys)
         log.mask(keys)
-
-
-def _limits(settings: Settings) -> dict[str, int]:
-    capacity = settings.payment_capacity
-    return {} if capacity is None else {PaymentRecord.KIND: capacity}
 
 
 async def _initialize(store: Store, settings: Settings, clock: Clock, log: RequestLog) -> StoreMetadata:
@@ -117,12 +134,12 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SE
     Raises StartError, FileError.
     """
     clock = SystemClock(log.warning)
-    store = open_store(settings.store, limits=_limits(settings))
+    store = open_store(settings.store, limits={PaymentRecord.KIND: settings.payment_capacity})
     metadata = new_metadata(clock(), settings.speed, settings.seed)
-    app = create_app(Service.load(settings), store, metadata, clock, log)
-    with Listener(settings.address) as listener:
+    applications = create_applications(settings, store, metadata, clock, log)
+    with Listener(settings.addresses[0]) as listener:
         ready = threading.Event()
-        server = Server([(app, listener.sockets)], ready.set, grace=grace)
+        server = Server(applications, [listener], ready.set, grace=grace)
 
         def run() -> None:
             try:

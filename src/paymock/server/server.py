@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from functools import partial
 from paymock.http.protocol import HttpProtocol, ServerState
 from paymock.server.accept import Acceptor
 from paymock.server.signals import HANGUP, exit_after_timeout, handling_signals, stdin_ended, stop_signals
+from paymock.server.sockets import Listener
 from paymock.web.application import Application
 
 GRACE_SECONDS = 3
@@ -22,25 +22,25 @@ GRACE_SECONDS = 3
 
 
 class Server:
-    """Serves applications, each on its sockets; the first is the service, the other one its metrics. It calls
-    `on_ready` when it accepts connections. A stop waits up to `grace` seconds for requests in progress. A
-    SIGHUP that does not stop it calls `on_hangup` in the event loop. With `watch_stdin`, it stops at the end
-    of standard input.
+    """Serves applications, each at its listener: the service, and its metrics. It calls `on_ready` when it
+    accepts connections. A stop waits up to `grace` seconds for requests in progress. A SIGHUP that does not
+    stop it calls `on_hangup` in the event loop. With `watch_stdin`, it stops at the end of standard input.
     """
 
     def __init__(
         self,
-        applications: Sequence[tuple[Application, Sequence[socket.socket]]],
+        applications: Sequence[Application],
+        listeners: Sequence[Listener],
         on_ready: Callable[[], None],
         *,
         grace: float = GRACE_SECONDS,
         on_hangup: Callable[[], None] = lambda: None,
         watch_stdin: bool = False,
     ) -> None:
-        self.states = [ServerState(app) for app, _ in applications]
+        self.states = [ServerState(app) for app in applications]
         self.started = False
-        self._app = applications[0][0]
-        self._sockets = [sockets for _, sockets in applications]
+        self._app = applications[0]
+        self._listeners = listeners
         self._on_ready = on_ready
         self._grace = grace
         self._on_hangup = on_hangup
@@ -87,25 +87,25 @@ class Server:
     async def _serve(self) -> None:
         # At most half of the connections are for requests that wait.
         self._app.limit_waiting(self.states[0].connections.limit // 2)
-        listeners: list[Acceptor | asyncio.Server] = []
-        for state, sockets in zip(self.states, self._sockets, strict=True):
+        accepting: list[Acceptor | asyncio.Server] = []
+        for state, listener in zip(self.states, self._listeners, strict=True):
             state.on_close = self._closed.set
             protocol = partial(HttpProtocol, state)
             if sys.platform == "win32":  # its event loop has no add_reader
-                for sock in sockets:
-                    listeners.append(await asyncio.get_running_loop().create_server(protocol, sock=sock))
+                for sock in listener.sockets:
+                    accepting.append(await asyncio.get_running_loop().create_server(protocol, sock=sock))
             else:
-                listeners.append(Acceptor(sockets, protocol, state.connections.close_idle))
+                accepting.append(Acceptor(listener.sockets, protocol, state.connections.close_idle))
         self.started = True
         self._on_ready()
         if not self._stopping:  # a signal came before there was an event loop
             await self._stopped.wait()
         self._stopping = True
-        for listener in listeners:
-            if isinstance(listener, Acceptor):
-                await listener.close()
+        for acceptor in accepting:
+            if isinstance(acceptor, Acceptor):
+                await acceptor.close()
             else:
-                listener.close()
+                acceptor.close()
         await self._finish()
 
     async def _finish(self) -> None:

@@ -24,11 +24,11 @@ class Listener:
     """Listening sockets for an address, and the URL there. The default host is both loopback addresses, where
     there are two, since some clients resolve `localhost` to `::1`.
 
-    Raises StartError. If the port is in use, the message suggests `free_port_option`.
+    Raises StartError.
     """
 
-    def __init__(self, address: Address, free_port_option: str = "--port 0") -> None:
-        self.sockets = _bind(address, free_port_option)
+    def __init__(self, address: Address) -> None:
+        self.sockets = _bind(address)
         self.port: int = self.sockets[0].getsockname()[1]
         host = address.host or _LOOPBACK[0]
         host = _WILDCARDS.get(host, host)
@@ -42,7 +42,7 @@ class Listener:
             sock.close()
 
 
-def _bind(address: Address, free_port_option: str) -> list[socket.socket]:
+def _bind(address: Address) -> list[socket.socket]:
     for attempt in range(_PORT_ATTEMPTS):
         with contextlib.ExitStack() as stack:
             try:
@@ -56,7 +56,7 @@ def _bind(address: Address, free_port_option: str) -> list[socket.socket]:
                 where = f"{address.host or _LOOPBACK[0]} port {address.port}"
                 message = f"cannot listen on {where}: {error.strerror or error}"
                 if in_use:
-                    use = "" if address.reuse_port else f", or use {free_port_option} for a free one"
+                    use = "" if address.reuse_port else f", or use {address.free_port_option} for a free one"
                     whose = " without --reuse-port" if address.reuse_port else ""
                     message = f"port {address.port} is in use{whose}: stop what listens there{use}"
                 raise StartError(message) from None

@@ -1,6 +1,5 @@
 """The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
-import math
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
@@ -35,7 +34,7 @@ class MemoryStore:
     propagation_ms = 0
     connections = 0
 
-    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
+    def __init__(self, limits: Mapping[str, int | None] | None = None) -> None:
         self._limits = limits or {}
         self._totals: Counter[str] = Counter()
         self._sandboxes: dict[str, _Sandbox] = {}
@@ -63,9 +62,9 @@ class MemoryStore:
         if existing is None and state == expected_state:
             contents = self._sandboxes.get(sandbox)
             count = len(contents.kinds.get(kind, ())) if contents else 0
-            if (limit is not None and count >= limit) or self._totals[kind] >= self._limits.get(
-                kind, math.inf
-            ):
+            total_limit = self._limits.get(kind)
+            is_full = total_limit is not None and self._totals[kind] >= total_limit
+            if is_full or (limit is not None and count >= limit):
                 raise PaymockError("capacity_exceeded")
             contents = contents or self._create(sandbox)
             self._insert(contents, (key, value, kind))

@@ -26,7 +26,7 @@ def sqlite_path(url: str) -> Path:
 def open_store(
     url: str,
     *,
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, int | None] | None = None,
     retention: int | None = None,
 ) -> Store:
     """Return the store at `url`, not yet connected. `limits` caps the number of values of a kind over all
@@ -43,13 +43,14 @@ def open_store(
         synchronous = options.pop("synchronous", _SYNCHRONOUS[0]).lower()
         if options or synchronous not in _SYNCHRONOUS:
             raise StoreError("an SQLite store has one option: synchronous=full or synchronous=normal")
-        if not sqlite_path(url).name:
+        path = sqlite_path(url)
+        if not path.name:
             raise StoreError(
                 "an SQLite store needs a file: sqlite:file.db or sqlite:///absolute/path/file.db"
             )
         from paymock.stores.sqlite.store import SqliteStore  # the in-memory store needs no sqlite3
 
-        return SqliteStore(sqlite_path(url), synchronous, limits, retention)
+        return SqliteStore(path, synchronous, limits, retention)
     if scheme in _REDIS_SCHEMES and rest:
         try:
             from paymock.stores.redis.store import RedisStore

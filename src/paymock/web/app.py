@@ -12,12 +12,11 @@ from paymock.http.auth import Keyring
 from paymock.http.hosts import AllowedHosts
 from paymock.http.routing import Handler, Route, Routes
 from paymock.payments.catalog import Catalog
-from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import StoreMetadata
 from paymock.rules.scenarios import Scenario
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.settings import MEMORY_STORE, Address, Settings
+from paymock.settings import Address, SettingsError
 from paymock.stores.base import Store
 from paymock.web.application import Application
 from paymock.web.documents import CONTROL, PUBLIC, OpenApiDocument
@@ -43,39 +42,28 @@ METRICS_PATH = "/metrics"
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """What a server serves: payments on the chains of `catalog`, which follow `scenarios`, to clients with
-    `api_keys`, or in open mode to any, at `address`. `store` is the URL of the store.
+    `api_keys`, or in open mode to any. `in_memory`: they end with the server. `addresses` are those of the
+    service and, if it has them, of its metrics.
     """
 
     catalog: Catalog
     scenarios: Mapping[str, Scenario]
     api_keys: tuple[str, ...]
-    address: Address
-    store: str
+    addresses: tuple[Address, ...]
+    in_memory: bool
     fee_bps: int
     control: bool
     frame_ancestors: tuple[str, ...]
     root_path: str
 
-    @classmethod
-    def load(cls, settings: Settings) -> "Service":
-        """The service that `settings` describe, with the content of their files. Raises FileError."""
-        return cls(
-            catalog=load_catalog(settings.catalog),
-            scenarios=load_scenarios(settings.scenarios),
-            api_keys=settings.api_keys,
-            address=settings.address,
-            store=settings.store,
-            fee_bps=settings.fee_bps,
-            control=settings.control,
-            frame_ancestors=settings.frame_ancestors,
-            root_path=settings.root_path,
-        )
 
-
-def create_app(
+def create_apps(
     service: Service, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
-) -> Application:
-    """Return the application of `service`. `metadata` is that of `store`."""
+) -> list[Application]:
+    """Return the application of each address of `service`. `metadata` is that of `store`.
+
+    Raises SettingsError if metrics have an address, and prometheus-client is not installed.
+    """
     catalog, scenarios, open_mode = service.catalog, service.scenarios, not service.api_keys
     sandboxes = Sandboxes(store, clock, metadata)
     payments_service = PaymentsService(catalog, service.fee_bps, sandboxes, scenarios)
@@ -85,7 +73,7 @@ def create_app(
     )
     fault_injection = FaultInjection(sandboxes, payments_service)
     keyring = Keyring(service.api_keys)
-    in_memory = service.store == MEMORY_STORE
+    in_memory = service.in_memory
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
         handler: Handler = handler_of(operation, payments_service)
@@ -129,19 +117,17 @@ def create_app(
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None).items():
         routes.add("GET", path, Route(file))
-    hosts = AllowedHosts(service.address)
+    hosts = AllowedHosts(service.addresses[0])
     app = Application(routes, sandboxes, control_service, hosts, keyring, clock, log, service.root_path)
     app.unknown_page = partial(unknown_page, paths=routes.templates)
-    return app
-
-
-def create_metrics_app(app: Application, service: Service, address: Address) -> Application:
-    """Count the requests of `app`, and return the application that serves the metrics at `address`. Raises
-    ImportError if prometheus-client is not installed.
-    """
-    from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
-
-    app.metrics = RequestMetrics(app.routes, service.scenarios)
-    routes: Routes[Route] = Routes()
+    if len(service.addresses) == 1:
+        return [app]
+    try:
+        from paymock.web.telemetry.metrics import RequestMetrics
+    except ImportError:
+        message = "--metrics-address requires the extra: pip install 'paymock[metrics]'"
+        raise SettingsError(message) from None
+    app.metrics = RequestMetrics(app.routes, scenarios)
+    routes = Routes()
     routes.add("GET", METRICS_PATH, Route(app.metrics.page))
-    return app.for_address(routes, AllowedHosts(address))
+    return [app, app.for_address(routes, AllowedHosts(service.addresses[1]))]

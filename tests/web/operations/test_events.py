@@ -9,9 +9,9 @@ import pytest
 from harness.polling import wait_until
 from paymock.sandbox import notifier
 from paymock.sandbox.metadata import new_metadata
+from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import Service, create_app
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import AUTHORIZED, Api, error_of
@@ -110,7 +110,7 @@ def test_a_defect_is_logged_without_its_message(
 @pytest.mark.parametrize("later", range(3))
 def test_a_stream_whose_client_has_left_before_its_beginning_leaves_nobody_behind(later: int) -> None:
     metadata, log = new_metadata(NOON, 1, "tests"), RequestLog(None)
-    app = create_app(Service.load(Settings()), MemoryStore(), metadata, ManualClock(), log)
+    [app] = create_applications(Settings(), MemoryStore(), metadata, ManualClock(), log)
 
     async def check() -> None:
         connection = Connection(app)

@@ -52,7 +52,7 @@ class SqliteStore:
         self,
         path: Path,
         synchronous: str = "full",
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[str, int | None] | None = None,
         retention: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
