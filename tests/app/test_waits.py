@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 
 from paymock.app import journal, waits
 from paymock.http.requests import Request
-from paymock.http.responses import Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
@@ -28,7 +28,8 @@ from paymock.schemas.control import (
 from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.telemetry.journal_entry import entry_for
+from paymock.web.telemetry.exchange import Exchange, OperationResponse
+from paymock.web.telemetry.journal_entry import encoded_entry
 from tests.support.specification import COURSES
 from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line, refusal
@@ -40,9 +41,10 @@ ORDER = "order-1001"
 async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayment:
     payment = await app.service.payment(SANDBOX, payment_id)
     request = Request("GET", "/v1/payments/x", {}, operation="getPayment")
-    response = Response(200, payment=payment, fault=parse_fault(fault))
-    entry = entry_for(request, response, line().request_id, app.clock(), app.clock(), 0.0, LOG)
-    app.control.journal.add(SANDBOX, entry)
+    response = OperationResponse(200, payment=payment, fault=parse_fault(fault))
+    exchange = Exchange.of(request, response, line().request_id, 0.0)
+    exchange.answered_at = exchange.virtual_at = app.clock()
+    app.control.journal.add(SANDBOX, partial(encoded_entry, exchange, LOG))
     return payment
 
 

@@ -3,14 +3,13 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import cache
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from paymock.http.requests import Request
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
-from paymock.rules.faults import Fault, FaultTarget
+from paymock.rules.faults import Fault
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 
 JSON = "application/json"
@@ -37,10 +36,8 @@ _NO_STORE = b"cache-control: no-store\r\n"
 class Response(msgspec.Struct, frozen=True):
     """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
-    `error` (a code), the `payment` that it shows, as rendered, `scenario` (of a created payment), and the
-    `target` of a request with a fault are for log, journal and metrics. `fault` was injected; `carried_out`
-    is the response that it replaces, if the request was carried out. A response is `lost` if the client has
-    left.
+    `error` is the code of a refusal. `fault` was injected, and says what of the response is sent; nothing is
+    if it is `lost`: the client has left.
     """
 
     status: int
@@ -49,24 +46,12 @@ class Response(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     stream: AsyncGenerator[bytes, None] | None = None
-    payment: Any = None
-    scenario: str | None = None
-    target: FaultTarget | None = None
     fault: Fault | None = None
-    carried_out: "Response | None" = None
     lost: bool = False
 
     @property
     def dropped(self) -> bool:
         return self.lost or (self.fault is not None and self.fault.loses_reply)
-
-    @property
-    def replayed(self) -> bool:
-        return REPLAYED in self.headers
-
-    @property
-    def warning(self) -> str | None:
-        return next((value for name, value in self.headers if name == WARNING), None)
 
 
 def header_block(response: Response, request_id: str, more: bytes = b"") -> bytes:

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.web.telemetry import journal_entry
 from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of
+from paymock.web.telemetry.journal_entry import encoded_entry
 
 if TYPE_CHECKING:
     from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
@@ -107,8 +109,8 @@ class Application:
                     await self._hang(request)
                     return response, b""
             except PaymockError as error:
-                carried_out, target = response.carried_out, response.target
-                response = replace(refusal(error, request), carried_out=carried_out, target=target)
+                recorded = response if isinstance(response, OperationResponse) else OperationResponse(0)
+                response = in_place_of(recorded.carried_out, refusal(error, request), recorded.target)
         self._record(request, response, request_id, started)
         headers = header_block(response, request_id, cors_headers(request.path))
         if response.stream is not None:
@@ -122,9 +124,10 @@ class Application:
     def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
         """Return the answer to what is not an HTTP request, and record it. `path`: as far as it is known."""
         response, request_id = error_response(error), f"{self._id_prefix}{next(self._count):x}"
-        self._log.request("-", "-", response, request_id, 0.0)
+        exchange = Exchange(request_id, "-", "-", response, 0.0, "malformed")
+        self._log.request(exchange)
         if self.metrics is not None:
-            self.metrics.record_malformed(response)
+            self.metrics.record(exchange)
         return response, header_block(response, request_id, cors_headers(path))
 
     def _route(self, request: Request) -> Handler:
@@ -183,19 +186,18 @@ class Application:
 
     def _record(self, request: Request, response: Response, request_id: str, started: float) -> None:
         """Log a reply, and add it to the metrics and to the journal of its sandbox."""
-        seconds = time.perf_counter() - started
+        exchange = Exchange.of(request, response, request_id, time.perf_counter() - started)
         if self._log.requests:
-            self._log.request(request.method, request.path, response, request_id, seconds, request)
+            self._log.request(exchange)
         if self.metrics is not None:
-            self.metrics.record(request, response, seconds)
+            self.metrics.record(exchange)
         if self._control is None or not request.path.startswith(PUBLIC):
             return
         try:
             if not request.sandbox:
                 self.keyring.authenticate(request)
-            sandbox, now = request.sandbox, self._clock()
-            virtual = self._sandboxes.virtual_time(sandbox, now)
-            entry = journal_entry.entry_for(request, response, request_id, now, virtual, seconds, self._log)
-            self._control.journal.add(sandbox, entry)
+            exchange.answered_at = self._clock()
+            exchange.virtual_at = self._sandboxes.virtual_time(request.sandbox, exchange.answered_at)
+            self._control.journal.add(request.sandbox, partial(encoded_entry, exchange, self._log))
         except PaymockError:
             return  # without a valid key, or without the store, there is no entry

@@ -7,7 +7,8 @@ import pytest
 
 from paymock.http.parser import parse_head
 from paymock.settings import Settings
-from paymock.web.telemetry.access_log import RequestLog, trace_of
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.exchange import trace_of
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.server import running_server

@@ -2,7 +2,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from paymock.app.journal import StoredEntry
 from paymock.http.requests import Body, Request
@@ -13,7 +12,8 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
 from paymock.rules.scenarios import PaymentStatus
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.telemetry.journal_entry import MAX_DETAILS, entry_for
+from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of
+from paymock.web.telemetry.journal_entry import MAX_DETAILS, encoded_entry
 from tests.support.clock import NOON
 
 PAYMENT = "pay_" + "a" * 40
@@ -36,8 +36,13 @@ def entry(
     headers = {b"authorization": b"Bearer own-key", b"sec-fetch-site": site.encode()}
     request = Request(method, path, headers, body=Body(b"{}"), params=params)
     request.body.decoded = body
-    encoded = entry_for(request, response, "req_1", NOON, NOON + 60_000, 0.0012345, LOG)()
-    return decode_as(StoredEntry, encoded)
+    return entry_of(request, response)
+
+
+def entry_of(request: Request, response: Response) -> StoredEntry:
+    exchange = Exchange.of(request, response, "req_1", 0.0012345)
+    exchange.answered_at, exchange.virtual_at = NOON, NOON + 60_000
+    return decode_as(StoredEntry, encoded_entry(exchange, LOG))
 
 
 def test_an_entry_says_what_was_requested_and_answered() -> None:
@@ -55,9 +60,9 @@ def test_an_entry_says_what_was_requested_and_answered() -> None:
         (REPLAY, 201, None, "replayed"),
         (CONFLICT, 409, "idempotency_key_reused_with_different_payload", "conflict"),
         (error_response(PaymockError("status_unreachable")), 409, "status_unreachable", None),
-        (Response(201, payment=SHOWN, fault=parse_fault("drop")), 0, None, "new"),
-        (replace(INJECTED, carried_out=REPLAY), 500, "injected_fault", "replayed"),
-        (replace(INJECTED, carried_out=CONFLICT), 500, "injected_fault", "conflict"),
+        (OperationResponse(201, payment=SHOWN, fault=parse_fault("drop")), 0, None, "new"),
+        (in_place_of(REPLAY, INJECTED, None), 500, "injected_fault", "replayed"),
+        (in_place_of(CONFLICT, INJECTED, None), 500, "injected_fault", "conflict"),
         (PAGE, 503, "injected_fault", None),
     ],
 )
@@ -71,8 +76,7 @@ def test_an_entry_says_what_was_answered_and_what_was_carried_out(
 @pytest.mark.parametrize(("header", "kept"), [("cross-site", "cross-site"), ("own-key", None), ("", None)])
 def test_an_entry_says_from_where_a_browser_has_sent_the_request(header: str, kept: str | None) -> None:
     headers = {b"sec-fetch-site": header.encode()} if header else {}
-    encoded = entry_for(Request("GET", "/v1/chains", headers), Response(200), "req_1", NOON, NOON, 0.0, LOG)()
-    assert decode_as(StoredEntry, encoded).fetch_site == kept
+    assert entry_of(Request("GET", "/v1/chains", headers), Response(200)).fetch_site == kept
 
 
 def test_the_page_of_a_gateway_has_no_message() -> None:
@@ -111,7 +115,7 @@ def test_an_entry_holds_the_first_problems_of_a_body() -> None:
 def test_an_entry_says_which_status_was_seen(
     method: str, fault: str | None, shown: str | None, *, lost: bool
 ) -> None:
-    response = Response(200, payment=SHOWN, fault=parse_fault(fault or ""), lost=lost)
+    response = OperationResponse(200, payment=SHOWN, fault=parse_fault(fault or ""), lost=lost)
     found = entry(response, method=method)
     assert (found.payment_id, found.order_id, found.fault) == (PAYMENT, "order-1001", fault)
     assert (found.shown, found.shown_offset_seconds) == (shown, shown and 45)

@@ -20,7 +20,7 @@ from paymock.rules.fault_injection import UNDECIDED, Decision, DecisionNeeded
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.operations.operations import keyed_request
-from paymock.web.telemetry.journal_entry import order_id_of
+from paymock.web.telemetry.exchange import OperationResponse, in_place_of, order_id_of
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
@@ -72,7 +72,8 @@ async def _inject(
         raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.")
     key = request.headers.get(b"idempotency-key")
     identity = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
-    payment, creation = response and response.payment, None
+    payment = response.payment if isinstance(response, OperationResponse) else None
+    creation = None
     order_id, ahead = (payment.order_id, payment.ahead) if payment else (None, None)
     if request.operation == CREATE_PAYMENT:
         with suppress(PaymockError):
@@ -114,15 +115,15 @@ async def _inject(
                     held = faults.hold(request.sandbox, decision.rule_id)
                     await request.unless_gone(held)
         except ClientGone:
-            return replace(response or Response(0), fault=fault, target=target, lost=True)
+            return in_place_of(response, response or Response(0), target, fault, lost=True)
         except PaymockError as error:
-            return replace(refusal(error, request), carried_out=response, target=target)
+            return in_place_of(response, refusal(error, request), target)
         response = response or await _result(request, carry_out)
         if fault.kind is FaultKind.EXTRA:
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else response or Response(0)
-    return replace(shown, fault=fault, carried_out=response, target=target)
+    return in_place_of(response, shown, target, fault)
 
 
 async def _result(request: Request, carry_out: Handler) -> Response:

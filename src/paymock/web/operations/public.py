@@ -15,6 +15,7 @@ from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
 from paymock.web.operations.operations import PAYMENT_ID, Operation, keyed_request
+from paymock.web.telemetry.exchange import OperationResponse
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -46,7 +47,7 @@ async def create_payment(service: PaymentsService, request: Request) -> Response
         is_other = requested not in (None, created.scenario)
         other = f"replayed payment follows {created.scenario}, not {requested}" if is_other else ""
         headers = (*headers, REPLAYED, *_warning(other, _KEY_EXPIRED if created.key_expired else ""))
-    return Response(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
+    return OperationResponse(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 
 
 def _warning(*texts: str) -> Headers:
@@ -57,12 +58,12 @@ def _warning(*texts: str) -> Headers:
 
 async def read_payment(service: PaymentsService, request: Request) -> Response:
     payment = await service.payment(request.sandbox, request.params["payment_id"])
-    return Response(200, payment.json, payment=payment)
+    return OperationResponse(200, payment.json, payment=payment)
 
 
 async def list_attempts(service: PaymentsService, request: Request) -> Response:
     payment = await service.payment(request.sandbox, request.params["payment_id"])
-    return Response(200, payment.attempts_json, payment=payment)
+    return OperationResponse(200, payment.attempts_json, payment=payment)
 
 
 async def create_endpoint(service: PaymentsService, request: Request) -> Response:

@@ -13,9 +13,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from paymock.http.requests import Request
-from paymock.http.responses import Response
+from paymock.http.responses import REPLAYED
 from paymock.text import without_secrets
+from paymock.web.telemetry.exchange import Exchange
 
 _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[0-9a-f]+")
 """What is a secret in an order id, which may contain any hash."""
@@ -23,9 +23,6 @@ _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[
 _WORDS = re.compile("[A-Z]{1,7}|/v1/[a-z]{1,12}(?:/pay_[a-z2-7]{40}(?:/[a-z]{1,12})?)?")
 """Methods, and paths of words and ids of payments: they need no masking. Most requests have such a path."""
 
-_TRACEPARENT = re.compile(
-    "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
-)
 _SAFE_IN_PATHS = "/:@!$&'()*+,;=~{}"
 _MAX_PATH_LENGTH = 120
 _RED, _YELLOW, _GREEN, _DIM, _RESET = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
@@ -60,36 +57,31 @@ class RequestLog:
         keys = "|".join(map(re.escape, sorted(self._secrets, key=len, reverse=True)))
         self._keys = re.compile(rf"(?:{keys})(?:\.[A-Za-z0-9_-]+)?") if keys else None
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        response: Response,
-        request_id: str,
-        seconds: float,
-        request: Request | None = None,
-    ) -> None:
-        """Log a reply, with the trace of `request`."""
+    def request(self, exchange: Exchange) -> None:
+        """Log a request, if requests are logged."""
         if not self.requests:
             return
-        method, path, milliseconds = self.masked(method), self.masked(path), round(seconds * 1000, 2)
+        response, warning = exchange.response, exchange.warning
+        is_replayed = REPLAYED in response.headers
+        method, path = self.masked(exchange.method), self.masked(exchange.path)
+        fault = response.fault.text if response.fault else None
+        milliseconds = round(exchange.seconds * 1000, 2)
         if self._json:
+            optional = {"error": response.error, "replayed": is_replayed, "fault": fault, "warning": warning}
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
-            fields |= {"error": response.error} if response.error else {}
-            fields |= {"replayed": True} if response.replayed else {}
-            fields |= {"fault": response.fault.text} if response.fault else {}
-            fields |= {"warning": response.warning} if response.warning else {}
-            fields |= trace_of(request) if request else {}
-            self.event("request", "", **fields, request_id=request_id)
+            fields |= {name: value for name, value in optional.items() if value}
+            self.event("request", "", **fields, **exchange.trace, request_id=exchange.id)
         else:
-            status = self._colored(f"{response.status}", _color_of(response.status))
-            note = response.error or response.warning or ("replayed" if response.replayed else "")
-            note = " ".join(
-                part for part in (note, response.fault and f"fault {response.fault.text}") if part
-            )
-            note = f"  {note}" if note else ""
-            dim = self._colored(f"{milliseconds:.1f} ms  {request_id}", _DIM)
-            self.line(f"{time.strftime('%H:%M:%S')}  {status}  {method:<4}  {path}{note}  {dim}")
+            color = _GREEN if response.status < 400 else _YELLOW if response.status < 500 else _RED
+            notes = [
+                response.error or warning or ("replayed" if is_replayed else None),
+                fault and f"fault {fault}",
+            ]
+            note = " ".join(filter(None, notes))
+            status = self._colored(f"{response.status}", color)
+            dim = self._colored(f"{milliseconds:.1f} ms  {exchange.id}", _DIM)
+            words = [time.strftime("%H:%M:%S"), status, f"{method:<4}", path, *filter(None, [note]), dim]
+            self.line("  ".join(words))
 
     def defect(self, request_id: str) -> None:
         """Log the exception that is being handled, without its message and values, which may be secret."""
@@ -150,20 +142,6 @@ class RequestLog:
         return f"{color}{text}{_RESET}" if self._color else text
 
 
-def trace_of(request: Request) -> dict[str, str]:
-    """Return the trace id and the parent id in the header `traceparent` (W3C Trace Context); nothing if it is
-    absent, invalid or repeated.
-    """
-    try:
-        match = _TRACEPARENT.fullmatch(request.header(b"traceparent") or "")
-    except ValueError:
-        match = None
-    # Later versions may append fields; version 00 has exactly four.
-    if match is None or (match[1] == "00" and match[4]):
-        return {}
-    return {"trace_id": match[2], "parent_id": match[3]}
-
-
 def _blocking_descriptor(out: TextIO | None) -> int | None:
     """Return the file descriptor of `out` if writing can block: a pipe or a terminal, not a file."""
     if out is None or os.name != "posix":
@@ -173,7 +151,3 @@ def _blocking_descriptor(out: TextIO | None) -> int | None:
         return None if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
     except (OSError, ValueError):
         return None
-
-
-def _color_of(status: int) -> str:
-    return _GREEN if status < 400 else _YELLOW if status < 500 else _RED

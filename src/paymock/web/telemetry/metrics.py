@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import Routes
+from paymock.web.telemetry.exchange import CONFLICT, Exchange, OperationResponse
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -18,8 +19,8 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "other")
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 """The upper bounds of the histogram's buckets, in seconds; one more bucket has no bound."""
 
-MALFORMED, UNKNOWN = "malformed", "unknown"
-"""The route of what is not HTTP, and of a path without a route."""
+UNKNOWN = "unknown"
+"""The route of a path without one."""
 
 COURSE = "course"
 """The scenario of payments that follow none of the server."""
@@ -58,36 +59,29 @@ class RequestMetrics:
         duration = Histogram(*DURATION, buckets=BUCKETS, registry=self._registry)
         self._payments = {name: payments.labels(name) for name in (*scenarios, COURSE)}
         self._errors = {
-            "idempotency_key_reused_with_different_payload": conflicts,
+            CONFLICT: conflicts,
             "store_unavailable": store_errors,
         }
         # Looking up a series costs four times as much as counting in it.
         self._count = lru_cache(4096)(requests.labels)
         self._duration = lru_cache(1024)(duration.labels)
 
-    def record(self, request: Request, response: Response, seconds: float) -> None:
-        """Record a request that was answered within `seconds`, or whose reply was dropped."""
-        template = request.template
+    def record(self, exchange: Exchange) -> None:
+        """Record a request that was answered, or whose reply was dropped."""
+        template = exchange.template
         if not template:  # it was refused before it was routed
-            match = self._routes.find(request.path)
+            match = self._routes.find(exchange.path)
             template = UNKNOWN if match is None else match.template
-        status = "dropped" if response.dropped else str(response.status)
-        self._observe(template, request.method, status, seconds)
-        carried_out = response.carried_out or response
+        method = exchange.method if exchange.method in METHODS else "other"
+        response, carried_out = exchange.response, exchange.carried_out
+        self._count(template, method, "dropped" if response.dropped else str(response.status)).inc()
+        self._duration(template, method).observe(exchange.seconds)
         if carried_out.error in self._errors:
             self._errors[carried_out.error].inc()
-        elif carried_out.replayed:
+        elif exchange.is_replayed:
             self._replays.inc()
-        elif template == _CREATION and carried_out.status == 201 and carried_out.scenario:
+        elif template == _CREATION and isinstance(carried_out, OperationResponse) and carried_out.scenario:
             self._payments.get(carried_out.scenario, self._payments[COURSE]).inc()
-
-    def record_malformed(self, response: Response) -> None:
-        self._observe(MALFORMED, "", str(response.status), 0.0)
-
-    def _observe(self, route: str, method: str, status: str, seconds: float) -> None:
-        method = method if method in METHODS else "other"
-        self._count(route, method, status).inc()
-        self._duration(route, method).observe(seconds)
 
     async def page(self, _: Request) -> Response:
         """Answer with all metrics, in the text format of Prometheus."""

@@ -1,0 +1,164 @@
+"""What log, journal and metrics see of a request and its response. It holds neither the API key nor the
+connection, since entries of the journal are encoded long after their requests.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, Self
+
+import msgspec
+
+from paymock.http.requests import Request
+from paymock.http.responses import JSON, REPLAYED, WARNING, Response
+from paymock.payments.timelines import RenderedPayment
+from paymock.rules.faults import Fault, FaultTarget
+from paymock.schemas.fields import MAX_ORDER_ID
+from paymock.schemas.public import ErrorDetail, ErrorEnvelope
+
+CONFLICT = "idempotency_key_reused_with_different_payload"
+
+_TRACEPARENT = re.compile(
+    "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
+)
+
+
+class OperationResponse(Response, frozen=True):
+    """The response of an operation of `/v1`: with the `payment` that it shows, the `scenario` of a created
+    payment and, of a request with a fault, its `target` and the response that was `carried_out` instead.
+    """
+
+    payment: RenderedPayment | None = None
+    scenario: str | None = None
+    target: FaultTarget | None = None
+    carried_out: Response | None = None
+
+
+def in_place_of(
+    carried_out: Response | None,
+    shown: Response,
+    target: FaultTarget | None,
+    fault: Fault | None = None,
+    *,
+    lost: bool = False,
+) -> OperationResponse:
+    """Return `shown` as the response to a request that was `carried_out` with another, or not at all."""
+    return OperationResponse(
+        shown.status,
+        shown.body,
+        shown.content_type,
+        shown.headers,
+        shown.error,
+        fault=fault,
+        lost=lost,
+        payment=shown.payment if isinstance(shown, OperationResponse) else None,
+        target=target,
+        carried_out=carried_out,
+    )
+
+
+class Exchange(msgspec.Struct, gc=False):
+    """A request with this `id`, and its response after so many seconds. `template` is that of the path, empty
+    where it was not routed; `payment_id` is in the path, and `order_id` in the body. `answered_at` is in
+    milliseconds since the epoch, `virtual_at` on the clock of the sandbox.
+    """
+
+    id: str
+    method: str
+    path: str
+    response: Response
+    seconds: float
+    template: str
+    operation: str = ""
+    payment_id: str | None = None
+    order_id: str | None = None
+    fetch_site: bytes = b""
+    trace: Mapping[str, str] = {}
+    answered_at: int = 0
+    virtual_at: int = 0
+
+    @classmethod
+    def of(cls, request: Request, response: Response, request_id: str, seconds: float) -> Self:
+        headers = request.headers
+        return cls(
+            request_id,
+            request.method,
+            request.path,
+            response,
+            seconds,
+            request.template,
+            request.operation,
+            request.params.get("payment_id"),
+            order_id_of(request),
+            headers.get(b"sec-fetch-site", b""),
+            trace_of(request) if b"traceparent" in headers else {},
+        )
+
+    @property
+    def carried_out(self) -> Response:
+        """The response without the fault."""
+        response = self.response
+        return (isinstance(response, OperationResponse) and response.carried_out) or response
+
+    @property
+    def is_replayed(self) -> bool:
+        return REPLAYED in self.carried_out.headers
+
+    @property
+    def warning(self) -> str | None:
+        return next((value for name, value in self.response.headers if name == WARNING), None)
+
+    @property
+    def payment(self) -> RenderedPayment | None:
+        """The payment that was created or read."""
+        carried_out = self.carried_out
+        return carried_out.payment if isinstance(carried_out, OperationResponse) else None
+
+    @property
+    def seen(self) -> RenderedPayment | None:
+        """The payment as the client has seen it."""
+        response = self.response
+        if response.lost or self.method == "HEAD" or (response.fault and not response.fault.keeps_reply):
+            return None
+        return response.payment if isinstance(response, OperationResponse) else None
+
+    @property
+    def idempotency(self) -> Literal["new", "replayed", "conflict"] | None:
+        """What became of an idempotency key."""
+        carried_out = self.carried_out
+        if carried_out.status == 201:
+            return "replayed" if self.is_replayed else "new"
+        return "conflict" if carried_out.error == CONFLICT else None
+
+    @property
+    def refusal(self) -> ErrorDetail | None:
+        """The error in the body of the response."""
+        response = self.response
+        if response.error is None or response.content_type != JSON or self.carried_out.status == 201:
+            return None
+        return msgspec.json.decode(response.body, type=ErrorEnvelope).error
+
+    @property
+    def target(self) -> FaultTarget | None:
+        """What the fault rules compared."""
+        return self.response.target if isinstance(self.response, OperationResponse) else None
+
+
+def order_id_of(request: Request) -> str | None:
+    """The order that the body of a request names, if that has been decoded."""
+    body = request.body.decoded
+    order_id = body.get("order_id") if isinstance(body, dict) else None
+    return order_id if isinstance(order_id, str) and len(order_id) <= MAX_ORDER_ID else None
+
+
+def trace_of(request: Request) -> dict[str, str]:
+    """Return the trace id and the parent id in the header `traceparent` (W3C Trace Context); nothing if it is
+    absent, invalid or repeated.
+    """
+    try:
+        match = _TRACEPARENT.fullmatch(request.header(b"traceparent") or "")
+    except ValueError:
+        match = None
+    # Later versions may append fields; version 00 has exactly four.
+    if match is None or (match[1] == "00" and match[4]):
+        return {}
+    return {"trace_id": match[2], "parent_id": match[3]}
