@@ -117,7 +117,13 @@ def parse_head(head: bytes) -> Request:
     if len(lines) > MAX_LINES:
         raise MalformedRequest("headers_too_large")
     if head.translate(None, _FIELD_CHARACTERS) != _LINE_ENDS[len(lines)]:
-        _check_characters(lines)
+        # RFC 9110, 5.5: a server may accept control characters in values, except for NUL, CR and LF.
+        # Here they are accepted in CHECKED_HEADERS.
+        for name, _, value in (line.partition(b":") for line in lines):
+            if value.translate(None, _FIELD_CHARACTERS) and (
+                name.lower() not in CHECKED_HEADERS or _NEVER_IN_FIELDS.search(value)
+            ):
+                raise MalformedRequest
     headers = {}
     for line in lines:
         name, colon, value = line.partition(b":")
@@ -138,18 +144,6 @@ def _path_and_query(target: str) -> tuple[str, str]:
     if match is None and target != "*":
         raise MalformedRequest
     return (target, "") if match is None else (match[1], match[2] or "")
-
-
-def _check_characters(lines: Sequence[bytes]) -> None:
-    """Check lines with control characters, which a server may accept in values, except for NUL, CR and LF
-    (RFC 9110, 5.5). Here they are accepted in CHECKED_HEADERS. Raises MalformedRequest.
-    """
-    for line in lines:
-        name, _, value = line.partition(b":")
-        if value.translate(None, _FIELD_CHARACTERS) and (
-            name.lower() not in CHECKED_HEADERS or _NEVER_IN_FIELDS.search(value)
-        ):
-            raise MalformedRequest
 
 
 def _note_repeated(request: Request, lines: Sequence[bytes]) -> None:
@@ -258,7 +252,12 @@ class BodyReader:
                     continue
                 self._left, self._ends_chunk, self._trailer = size, size > 0, None if size else []
             elif line:
-                self._add_to_trailer(line)
+                lines = self._trailer = [*self._trailer, line]
+                if len(lines) > MAX_LINES or sum(map(len, lines)) + 2 * len(lines) > MAX_HEAD:
+                    raise MalformedRequest("headers_too_large")
+                name, colon, value = line.partition(b":")
+                if not colon or _names[name] in _FRAMING or value.translate(None, _FIELD_CHARACTERS):
+                    raise MalformedRequest
             else:
                 self._body.append(b"".join(parts))
                 self._body.complete()
@@ -277,11 +276,3 @@ class BodyReader:
         if not valid:
             raise MalformedRequest
         return line
-
-    def _add_to_trailer(self, line: bytes) -> None:
-        lines = self._trailer = [*(self._trailer or ()), line]
-        if len(lines) > MAX_LINES or sum(map(len, lines)) + 2 * len(lines) > MAX_HEAD:
-            raise MalformedRequest("headers_too_large")
-        name, colon, value = line.partition(b":")
-        if not colon or _names[name] in _FRAMING or value.translate(None, _FIELD_CHARACTERS):
-            raise MalformedRequest

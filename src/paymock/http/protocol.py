@@ -226,23 +226,18 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse(error.code)
         if self._is_scheduled:
             self._loop.call_soon(self._advance)
-        elif self._ended:
-            self._close_after_eof()
+        elif self._ended and self._refused:
+            self._state.connections.defer(self.transport.close)  # it need not linger
+        elif self._ended and self._writable is None and not self.answering:
+            if self._reader is not None or self._buffer.strip(b"\r\n"):
+                self._refuse("bad_request", "The connection was closed before the end of the request.")
+            else:
+                self._state.connections.defer(self._close)
         if self._request or self._buffer or self._skipped or self._reading_paused or self._timer is None:
             self._limit_reading()
             self._set_deadline()
         else:  # as after most requests
             self._phase, self._deadline = _IDLE, self._loop.time() + self.KEEP_ALIVE_SECONDS
-
-    def _close_after_eof(self) -> None:
-        """Close the connection, or refuse what is not complete: the client has closed its side."""
-        if self._refused:
-            self._state.connections.defer(self.transport.close)  # it need not linger
-        elif self._writable is None and not self.answering:
-            if self._reader is not None or self._buffer.strip(b"\r\n"):
-                self._refuse("bad_request", "The connection was closed before the end of the request.")
-            else:
-                self._state.connections.defer(self._close)
 
     def _read_request(self) -> bool:
         """Read a request, and let the application answer it; return whether there is more to read. Raises

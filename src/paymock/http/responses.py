@@ -114,12 +114,12 @@ def refusal(error: PaymockError, request: Request) -> Response:
 
 async def event_stream(messages: AsyncGenerator[msgspec.Struct, None]) -> Response:
     """Return a response that pushes `messages` as events in JSON. Raises what the first one raises."""
-    events = _events(messages)
+
+    async def encoded() -> AsyncGenerator[bytes, None]:
+        async with aclosing(messages):
+            async for message in messages:
+                yield b"data: " + msgspec.json.encode(message) + b"\n\n"
+
+    events = encoded()
     first = await anext(events, b"")
     return Response(200, _RETRY + first, "text/event-stream", headers=_UNBUFFERED, stream=events)
-
-
-async def _events(messages: AsyncGenerator[msgspec.Struct, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(messages):
-        async for message in messages:
-            yield b"data: " + msgspec.json.encode(message) + b"\n\n"

@@ -3,18 +3,39 @@
 from collections.abc import Mapping
 
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED
-from paymock.schemas.catalog import Asset, CatalogAsset, CatalogChain, CatalogFile, Chain
+from paymock.schemas.catalog import Asset, CatalogFile, Chain
 
 
 class Catalog:
     """Chains and their assets, in the order of the file."""
 
     def __init__(self, file: CatalogFile) -> None:
-        self.chains: Mapping[str, Chain] = {row.id: _chain_of(row) for row in file.chains}
+        self.chains: dict[str, Chain] = {}
         self._assets: dict[str, dict[str, Asset]] = {}
         self._other_assets: dict[tuple[str, str], str] = {}
         for row in file.chains:
-            assets = [_asset_of(row.id, asset) for asset in row.assets]
+            assets = [
+                Asset(
+                    id=asset.symbol.upper(),
+                    chain=row.id,
+                    symbol=asset.symbol,
+                    name=asset.name,
+                    decimals=asset.decimals,
+                    contract_address=asset.contract_address,
+                    native=asset.contract_address is None,
+                )
+                for asset in row.assets
+            ]
+            self.chains[row.id] = Chain(
+                id=row.id,
+                name=row.name,
+                type="evm",
+                chain_id=row.chain_id,
+                caip2=f"eip155:{row.chain_id}",
+                native_asset=next(asset.id for asset in assets if asset.native),
+                confirmations_required=CONFIRMATIONS_REQUIRED,
+                testnet=row.testnet,
+            )
             self._assets[row.id] = {asset.id: asset for asset in assets}
             for asset in assets:
                 others = [other for other in assets if other is not asset]
@@ -35,29 +56,3 @@ class Catalog:
         Specification: scenario `asset_mismatch`.
         """
         return self._other_assets[chain, asset]
-
-
-def _chain_of(row: CatalogChain) -> Chain:
-    native = next(asset.symbol.upper() for asset in row.assets if asset.contract_address is None)
-    return Chain(
-        id=row.id,
-        name=row.name,
-        type="evm",
-        chain_id=row.chain_id,
-        caip2=f"eip155:{row.chain_id}",
-        native_asset=native,
-        confirmations_required=CONFIRMATIONS_REQUIRED,
-        testnet=row.testnet,
-    )
-
-
-def _asset_of(chain: str, row: CatalogAsset) -> Asset:
-    return Asset(
-        id=row.symbol.upper(),
-        chain=chain,
-        symbol=row.symbol,
-        name=row.name,
-        decimals=row.decimals,
-        contract_address=row.contract_address,
-        native=row.contract_address is None,
-    )

@@ -16,7 +16,7 @@ from paymock.rules.scenarios import (
     TERMINAL_STATUSES,
     PaymentStatus,
 )
-from paymock.rules.timeline import Deposit, State
+from paymock.rules.timeline import State
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.catalog import Asset, Chain
 from paymock.schemas.fields import Address, OrderId, Sum, Timestamp, identifier
@@ -101,15 +101,6 @@ _TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived
 """A part has arrived, and is not yet final when the payment window closes."""
 
 
-def _mismatch(symbol: str) -> View:
-    return View(
-        "review",
-        "A transfer in another asset arrived",
-        f"{symbol} arrived. It does not pay this invoice. Do not send more now.",
-        "The shop looks into it.",
-    )
-
-
 class TokenAmount(Reply):
     """An amount, for programs and for people."""
 
@@ -175,7 +166,28 @@ def checkout(
     asset = assets[record.asset]
     due, received = int(record.due), state.received_pending + state.received_finalized
     missing = max(0, due - received)
-    view = _view(state, due - received, age, assets)
+    view = VIEWS[state.status]
+    if state.status is PaymentStatus.PAYMENT_DETECTED and received != due:
+        view = _TOO_MUCH if received > due else _PARTIAL if age < PAYMENT_WINDOW else _TIME_IS_UP
+    others = [one.transfer.other_asset for one in state.deposits if one.transfer.other_asset]
+    if others and state.status in (PaymentStatus.PAYMENT_DETECTED, PaymentStatus.PAYMENT_FINALIZED):
+        view = View(  # it is rejected soon, and the payment goes to review
+            "review",
+            "A transfer in another asset arrived",
+            f"{assets[others[0]].symbol} arrived. It does not pay this invoice. Do not send more now.",
+            "The shop looks into it.",
+        )
+    deposits = []
+    for at, amount, other in (one.transfer for one in state.deposits):
+        arrived = assets[other or record.asset]
+        deposits.append(
+            CheckoutDeposit(
+                raw=str(amount),
+                tokens=to_tokens(amount, arrived.decimals),
+                symbol=arrived.symbol,
+                note="another asset" if other else "too late" if at >= PAYMENT_WINDOW else "",
+            )
+        )
     address = identifiers.invoice_address(record.token)
 
     def quantity(raw: int) -> TokenAmount:
@@ -199,7 +211,7 @@ def checkout(
         fee=quantity(int(record.fee)),
         received=quantity(received),
         missing=quantity(missing),
-        deposits=[_deposit(deposit, assets, asset) for deposit in state.deposits],
+        deposits=deposits,
         confirmations=state.deposits[-1].confirmations if state.deposits else 0,
         confirmations_required=CONFIRMATIONS_REQUIRED,
         seconds_left=max(0, PAYMENT_WINDOW - age) / 1000,
@@ -213,27 +225,3 @@ def payment_uri(chain: Chain, asset: Asset, address: str, raw: int) -> str:
     if asset.contract_address is None:
         return f"ethereum:{address}@{chain.chain_id}?value={raw}"
     return f"ethereum:{asset.contract_address}@{chain.chain_id}/transfer?address={address}&uint256={raw}"
-
-
-def _view(state: State, missing: int, age: int, assets: Mapping[str, Asset]) -> View:
-    """`missing`: raw units, below 0 if more than due has arrived."""
-    if state.status in (PaymentStatus.PAYMENT_DETECTED, PaymentStatus.PAYMENT_FINALIZED):
-        for deposit in state.deposits:
-            if deposit.transfer.other_asset:  # it is rejected soon, and the payment goes to review
-                return _mismatch(assets[deposit.transfer.other_asset].symbol)
-    if state.status is not PaymentStatus.PAYMENT_DETECTED or not missing:
-        return VIEWS[state.status]
-    if missing < 0:
-        return _TOO_MUCH
-    return _PARTIAL if age < PAYMENT_WINDOW else _TIME_IS_UP
-
-
-def _deposit(deposit: Deposit, assets: Mapping[str, Asset], due: Asset) -> CheckoutDeposit:
-    transfer = deposit.transfer
-    asset = assets[transfer.other_asset] if transfer.other_asset else due
-    return CheckoutDeposit(
-        raw=str(transfer.amount),
-        tokens=to_tokens(transfer.amount, asset.decimals),
-        symbol=asset.symbol,
-        note="another asset" if transfer.other_asset else "too late" if transfer.at >= PAYMENT_WINDOW else "",
-    )

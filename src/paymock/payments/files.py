@@ -75,21 +75,21 @@ def parse(document: Mapping[str, Any], file_type: type[T]) -> T:
     """A decoded TOML document as its type. Raises ValueError with all problems."""
     problems: Problems = {}
     checker_for(file_type)(document, "", problems)
-    if problems:
-        listed = [_labelled(document, *problem) for problem in islice(problems.items(), MAX_DETAILS)]
-        raise ValueError("; ".join(listed))
-    return msgspec.convert(document, file_type, strict=False)
-
-
-def _labelled(document: Mapping[str, Any], path: str, problem: str) -> str:
-    match = _ENTRY.fullmatch(path)
-    if match is None:
-        return f"{path} {problem}"
-    table, plural, number, field = match.groups()
-    entry = document[table + plural][int(number)]
-    names = [entry.get(key) for key in ("name", "id") if field != key] if isinstance(entry, dict) else []
-    label = next((name for name in reversed(names) if isinstance(name, str) and _NAME.fullmatch(name)), None)
-    return f"{table} {label or int(number) + 1}: {field} {problem}".replace(":  ", " ")
+    if not problems:
+        return msgspec.convert(document, file_type, strict=False)
+    listed = []
+    for path, problem in islice(problems.items(), MAX_DETAILS):
+        match = _ENTRY.fullmatch(path)
+        if match is None:
+            listed.append(f"{path} {problem}")
+            continue
+        table, plural, number, field = match.groups()
+        entry = document[table + plural][int(number)]
+        labels = [entry.get(key) for key in ("id", "name") if field != key] if isinstance(entry, dict) else []
+        named = (label for label in labels if isinstance(label, str) and _NAME.fullmatch(label))
+        label = next(named, int(number) + 1)
+        listed.append(f"{table} {label}: {field} {problem}".replace(":  ", " "))
+    raise ValueError("; ".join(listed))
 
 
 def _decode(text: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, matching
+from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, matching, rule
 from paymock.schemas.public import Reply, Request
 
 
@@ -56,11 +56,6 @@ def _assets_problem(assets: list[Any]) -> str | None:
     return None if natives == 1 else "must have one native asset, that is, without a contract_address"
 
 
-def _chains_problem(chains: list[Any]) -> str | None:
-    ids = {chain["id"] for chain in chains}
-    return None if len(ids) == len(chains) else "must not have the same id twice"
-
-
 class CatalogAsset(Request):
     """An asset in a file. It is native without a `contract_address`."""
 
@@ -83,4 +78,13 @@ class CatalogChain(Request):
 class CatalogFile(Request):
     """The file of `--catalog`."""
 
-    chains: Annotated[list[CatalogChain], Meta(min_length=1, extra={"check": _chains_problem})]
+    chains: Annotated[
+        list[CatalogChain],
+        Meta(
+            min_length=1,
+            extra=rule(
+                lambda chains: len({chain["id"] for chain in chains}) == len(chains),
+                "must not have the same id twice",
+            ),
+        ),
+    ]

@@ -18,6 +18,7 @@ from paymock.schemas.fields import (
     enumeration,
     identifier,
     matching,
+    rule,
 )
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Query, Reply, Request
 from paymock.schemas.scenarios import NAME_FORMAT, AnyScenarioName, Course, CourseRequest
@@ -37,10 +38,6 @@ MAX_COUNT = 1_000
 
 MAX_PAGE = 200
 """The most payments on a page."""
-
-
-def _speed_problem(number: float) -> str | None:
-    return None if is_speed(number) else f"must be {SPEEDS}"
 
 
 Seconds = Annotated[
@@ -172,7 +169,7 @@ class SetClock(Request):
             le=MAX_SPEED,
             examples=[10],
             extra_json_schema={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_SPEED}},
-            extra={"check": _speed_problem},
+            extra=rule(is_speed, f"must be {SPEEDS}"),
         ),
     ]
 

@@ -10,7 +10,7 @@ Specification: "Amounts", "Resources and their fields".
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -51,10 +51,9 @@ _CONTROL = re.compile(f"[{CONTROL}]")
 _URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
 
 
-def _order_id_problem(text: str) -> str | None:
-    if text.isprintable() or not _CONTROL.search(text):
-        return None
-    return "must not contain control characters"
+def rule(holds: Callable[[Any], object], problem: str) -> dict[str, Any]:
+    """The `extra` of a Meta: what must hold for a value, and what is told where it does not."""
+    return {"check": lambda value: None if holds(value) else problem}
 
 
 def url_problem(text: str) -> str | None:
@@ -68,10 +67,6 @@ def url_problem(text: str) -> str | None:
     except ValueError:  # a port above 65535, an invalid IP address
         valid = False
     return None if valid else "must be an absolute http or https URL: https://merchant.example/hooks"
-
-
-def _events_problem(events: list[str]) -> str | None:
-    return None if len(set(events)) == len(events) else "must not name an event twice"
 
 
 def metadata_problem(metadata: dict[str, Any]) -> str | None:
@@ -110,25 +105,17 @@ def _value_problem(value: Any) -> str | None:
 def matching(pattern: str, problem: str) -> Meta:
     """The pattern of a string, which begins with ^ and ends with $, and the problem of all others."""
     matches = re.compile(pattern.removeprefix("^").removesuffix("$")).fullmatch
-
-    def check(text: str) -> str | None:
-        return None if matches(text) else problem
-
-    return Meta(extra_json_schema={"pattern": pattern}, extra={"check": check})
+    return Meta(extra_json_schema={"pattern": pattern}, extra=rule(matches, problem))
 
 
 def enumeration(name: str, description: str, values: Iterable[str]) -> Meta:
     """The name, description and values of a closed set of strings."""
     allowed = list(values)
-
-    def problem(text: str) -> str | None:
-        return None if text in allowed else f"must be one of {', '.join(allowed)}"
-
     return Meta(
         title=name,
         description=description,
         extra_json_schema={"enum": allowed},
-        extra={"check": problem},
+        extra=rule(lambda text: text in allowed, f"must be one of {', '.join(allowed)}"),
     )
 
 
@@ -141,7 +128,10 @@ OrderId = Annotated[
         examples=["order-1001"],
         # Bytes of U+0080 to U+009F are parts of other characters to engines that compare bytes.
         extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]*$"},
-        extra={"check": _order_id_problem},
+        extra=rule(
+            lambda text: text.isprintable() or not _CONTROL.search(text),
+            "must not contain control characters",
+        ),
     ),
 ]
 ChainId = Annotated[
@@ -243,7 +233,7 @@ Events = Annotated[
         min_length=1,
         max_length=len(EVENTS),
         extra_json_schema={"uniqueItems": True},
-        extra={"check": _events_problem},
+        extra=rule(lambda events: len(set(events)) == len(events), "must not name an event twice"),
     ),
 ]
 EndpointUrl = Annotated[

@@ -110,14 +110,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    if len(digits.removeprefix("-")) > _MAX_INTEGER_DIGITS:
-        _refuse("a number is outside the range of a double")
-    value = int(digits)
-    try:
-        float(value)
-    except OverflowError:
-        _refuse("a number is outside the range of a double")
-    return value
+    _float(digits)  # refuses what is too large
+    return int(digits)
 
 
 def _float(digits: str) -> float:
@@ -127,10 +121,9 @@ def _float(digits: str) -> float:
     return value
 
 
-def _constant(name: str) -> Never:
-    _refuse(f"{name} is not a JSON number")
-
-
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=_float,
+    parse_constant=lambda name: _refuse(f"{name} is not a JSON number"),
 )

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, force_setattr
 from paymock.rules import scenarios as rules
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.fields import MAX_SAFE_INTEGER, matching
+from paymock.schemas.fields import MAX_SAFE_INTEGER, matching, rule
 from paymock.schemas.public import Reply, Request
 from paymock.text import CONTROL, SEPARATORS
 
@@ -21,6 +21,7 @@ MAX_AT = 3_600
 
 NAME_PATTERN = "^[a-z][a-z0-9_]{0,63}$"
 _NAME = re.compile(NAME_PATTERN.strip("^$"))
+_FORMAT = "must begin with a-z and go on with at most 63 of a-z 0-9 _"
 _RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
 _CONTROL = re.compile(f"[{CONTROL}{SEPARATORS}]")
 
@@ -30,21 +31,10 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def _name_format_problem(text: str) -> str | None:
-    return None if is_name(text) else "must begin with a-z and go on with at most 63 of a-z 0-9 _"
-
-
 def _name_problem(text: str) -> str | None:
-    built_in = "must not be one of the eight built-in scenarios" if text in SCENARIOS else None
-    return _name_format_problem(text) or built_in
-
-
-def _simulates_problem(text: str) -> str | None:
-    return "must be one line, without control characters" if _CONTROL.search(text) else None
-
-
-def _at_problem(seconds: float) -> str | None:
-    return None if round(seconds * 1000) / 1000 == seconds else "must be in steps of 0.001 seconds"
+    if not is_name(text):
+        return _FORMAT
+    return "must not be one of the eight built-in scenarios" if text in SCENARIOS else None
 
 
 def _units_problem(value: Any) -> str | None:
@@ -67,7 +57,7 @@ Name = Annotated[
         extra={"check": _name_problem},
     ),
 ]
-NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra={"check": _name_format_problem})
+NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra=rule(is_name, _FORMAT))
 AnyScenarioName = Annotated[
     str,
     Meta(description="A scenario of this server, or the name of a course.", examples=["happy_path"]),
@@ -79,7 +69,7 @@ Simulates = Annotated[
         description="What it simulates, in one line.",
         max_length=256,
         examples=["The customer pays in two halves."],
-        extra={"check": _simulates_problem},
+        extra=rule(lambda text: not _CONTROL.search(text), "must be one line, without control characters"),
     ),
 ]
 PayoutSucceeds = Annotated[
@@ -95,7 +85,7 @@ At = Annotated[
         ge=0,
         le=MAX_AT,
         examples=[5],
-        extra={"check": _at_problem},
+        extra=rule(lambda at: round(at * 1000) / 1000 == at, "must be in steps of 0.001 seconds"),
     ),
 ]
 Fraction = Annotated[

@@ -178,7 +178,15 @@ def _checker(info: inspect.Type) -> Checker:
             return _sized(info, list, "item", _checker(item))
         case inspect.UnionType(types=types):
             members = [_checker(member) for member in types if not isinstance(member, inspect.NoneType)]
-            return _unless_null(members[0]) if len(members) == 1 else _any_value
+            is_choice = len(members) > 1  # between types, such as an integer or a string: its rule decides
+
+            def check(value: Any, path: str, problems: Problems) -> None:
+                if value is not None and not is_choice:
+                    members[0](value, path, problems)
+                elif value is None and is_choice:
+                    problems.setdefault(path, "must not be null")
+
+            return check
         case inspect.StrType():
             return _sized(info, str, "character")
         case inspect.LiteralType(values=values):
@@ -202,12 +210,6 @@ def _instance_of(kind: type) -> Checker:
     return check
 
 
-def _any_value(value: Any, path: str, problems: Problems) -> None:
-    """The checker of a choice between types, such as an integer or a string: its `check` is the rule."""
-    if value is None:
-        problems.setdefault(path, "must not be null")
-
-
 def _struct(info: inspect.StructType) -> Checker:
     members = {field.encode_name: (_checker(field.type), field.required) for field in info.fields}
 
@@ -224,7 +226,8 @@ def _struct(info: inspect.StructType) -> Checker:
         for name in value:
             if name not in members:
                 problem = f"is not a field; known here: {', '.join(members)}"
-                problems.setdefault(prefix + _shortened(name), problem)
+                told = _ADDRESS.sub("0x***", name)  # a message never contains an address
+                problems.setdefault(prefix + (told if len(told) <= 64 else told[:63] + "…"), problem)
 
     return check
 
@@ -236,13 +239,19 @@ def _sized(
     check_item: Checker | None = None,
 ) -> Checker:
     minimum, maximum = info.min_length or 0, info.max_length
+    if maximum is None:
+        limits = f"at least {minimum} {unit}{'s' * (minimum != 1)}"
+    elif minimum == maximum:
+        limits = f"exactly {minimum} {unit}{'s' * (minimum != 1)}"
+    else:
+        limits = f"{minimum} to {maximum} {unit}s"
 
     def check(value: Any, path: str, problems: Problems) -> None:
         if not isinstance(value, kind):
             problems.setdefault(path, _wrong_type(_TYPE_NAMES[kind], value))
             return
         if len(value) < minimum or (maximum is not None and len(value) > maximum):
-            problems.setdefault(path, f"must have {_range(minimum, maximum, unit)}, not {len(value)}")
+            problems.setdefault(path, f"must have {limits}, not {len(value)}")
         if check_item is not None:
             for index, item in enumerate(value):
                 check_item(item, f"{path}[{index}]", problems)
@@ -279,14 +288,6 @@ def _enumeration(allowed: Sequence[Any], described: str) -> Checker:
     return check
 
 
-def _unless_null(check_inner: Checker) -> Checker:
-    def check(value: Any, path: str, problems: Problems) -> None:
-        if value is not None:
-            check_inner(value, path, problems)
-
-    return check
-
-
 def _and_also(check_structure: Checker, find_problem: Rule | None) -> Checker:
     if find_problem is None:
         return check_structure
@@ -305,15 +306,3 @@ def _wrong_type(expected: str, value: Any) -> str:
         return f"must be {expected}, not null"
     actual = _TYPE_NAMES.get(type(value), "a date or a time")  # which TOML has, and JSON has not
     return f"must be {expected}, not {actual}"
-
-
-def _range(minimum: int, maximum: int | None, unit: str) -> str:
-    if maximum is not None and minimum != maximum:
-        return f"{minimum} to {maximum} {unit}s"
-    units = unit if minimum == 1 else f"{unit}s"
-    return f"at least {minimum} {units}" if maximum is None else f"exactly {minimum} {units}"
-
-
-def _shortened(name: str) -> str:
-    name = _ADDRESS.sub("0x***", name)  # a message never contains an address
-    return name if len(name) <= 64 else name[:63] + "…"

@@ -100,13 +100,20 @@ class Application:
         except ClientGone:
             return _GONE, b""
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
-            response = self._error_response(error, request, request_id)
+            if isinstance(error, PaymockError):
+                response = refusal(error, request)
+            else:
+                self._log.defect(request_id)
+                response = error_response(PaymockError("internal_error"))
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:
                 with self._sandboxes.notifier.waiting_request(request.owner):
                     self._record(request, response, request_id, started)
-                    await self._hang(request)
+                    # until the client leaves or the server stops, but not for ever
+                    end = asyncio.get_running_loop().time() + MAX_HANG
+                    with suppress(ClientGone):
+                        await request.unless_gone(self._sandboxes.notifier.sleep_until(end))
                     return response, b""
             except PaymockError as error:
                 recorded = response if isinstance(response, OperationResponse) else OperationResponse(0)
@@ -158,18 +165,6 @@ class Application:
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler
-
-    def _error_response(self, error: Exception, request: Request, request_id: str) -> Response:
-        if isinstance(error, PaymockError):
-            return refusal(error, request)
-        self._log.defect(request_id)
-        return error_response(PaymockError("internal_error"))
-
-    async def _hang(self, request: Request) -> None:
-        """Wait until the client leaves, for MAX_HANG seconds, or until the server stops."""
-        end = asyncio.get_running_loop().time() + MAX_HANG
-        with suppress(ClientGone):
-            await request.unless_gone(self._sandboxes.notifier.sleep_until(end))
 
     async def _without_errors(
         self, stream: AsyncGenerator[bytes, None], request_id: str

@@ -4,6 +4,7 @@ connection, since entries of the journal are encoded long after their requests.
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, Self
 
 import msgspec
@@ -20,6 +21,9 @@ CONFLICT = "idempotency_key_reused_with_different_payload"
 _TRACEPARENT = re.compile(
     "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
 )
+
+
+_NO_TRACE: Mapping[str, str] = MappingProxyType({})
 
 
 class OperationResponse(Response, frozen=True):
@@ -72,7 +76,7 @@ class Exchange(msgspec.Struct, gc=False):
     payment_id: str | None = None
     order_id: str | None = None
     fetch_site: bytes = b""
-    trace: Mapping[str, str] = {}
+    trace: Mapping[str, str] = _NO_TRACE
     answered_at: int = 0
     virtual_at: int = 0
 
@@ -90,7 +94,7 @@ class Exchange(msgspec.Struct, gc=False):
             request.params.get("payment_id"),
             order_id_of(request),
             headers.get(b"sec-fetch-site", b""),
-            trace_of(request) if b"traceparent" in headers else {},
+            trace_of(request) if b"traceparent" in headers else _NO_TRACE,
         )
 
     @property
