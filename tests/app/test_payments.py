@@ -142,9 +142,11 @@ class Server:
         [app] = create_applications(settings, store, metadata, clock, RequestLog(None))
         self.connection = Connection(app)
 
-    async def request(self, method: str, path: str, body: Any = None, key: str = "order-1001-payment") -> int:
+    async def request(
+        self, method: str, path: str, body: Any = None, key: str = "order-1001-payment", **more: str
+    ) -> int:
         """Return the status of the reply."""
-        headers = {"Authorization": "Bearer mk_test_demo"}
+        headers = {"Authorization": "Bearer mk_test_demo", **more}
         if body is not None:
             headers |= {"Content-Type": "application/json", "Idempotency-Key": key}
         number = len(self.connection.statuses)
@@ -158,6 +160,13 @@ class Server:
 def servers(store: Store) -> tuple[Server, Server]:
     metadata = new_metadata(ManualClock()(), 1, "tests")
     return Server(store, metadata), Server(store, metadata)
+
+
+async def test_the_fault_of_a_header_needs_no_store() -> None:
+    server, _ = servers(FailingStore())
+    for method, path in NEED_THE_STORE[:-1]:
+        body = order() if method == "POST" else None
+        assert await server.request(method, path, body, **{"X-Mock-Fault": "status=500"}) == 500
 
 
 @pytest.mark.parametrize("rule", [None, {"fault": "drop", "operation": "listWebhookEndpoints"}])

@@ -166,7 +166,8 @@ class FaultInjection:
                 until = snapshot.real + round(seconds * 1000)
                 return hold(snapshot.record, rule_id, token, until, snapshot.real)
 
-            await self._sandboxes.change(sandbox, held)
+            async with self._sandboxes.exclusive(sandbox):
+                await self._sandboxes.change(sandbox, held)
 
         with self._sandboxes.notifier.subscribe(sandbox) as changes:
             try:

@@ -286,22 +286,18 @@ def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _O
     final = event.confirmations == CONFIRMATIONS_REQUIRED
     status = DepositStatus.FINALIZED if final else DepositStatus.CONFIRMING
     state = _with_deposit(state, event, status)
-    if final and state.status in _FUNDING:
-        return _funds_finalized(state, event.at, due)
-    return state, ()
-
-
-def _funds_finalized(state: State, at: int, due: int) -> _Outcome:
+    if not final or state.status not in _FUNDING:
+        return state, ()
     received = state.received_finalized
     if received > due:
-        return _with_status(state, at, PaymentStatus.OVERPAID_REVIEW), ()
+        return _with_status(state, event.at, PaymentStatus.OVERPAID_REVIEW), ()
     if received == due:
-        return _with_status(state, at, PaymentStatus.PAYMENT_FINALIZED), (
-            Event(at + SETTLEMENT_PENDING_AFTER, EventKind.SETTLEMENT_DUE),
-            Event(at + SETTLEMENT_SUBMITTED_AFTER, EventKind.PAYOUT_SENT),
-            Event(at + SETTLEMENT_OUTCOME_AFTER, EventKind.PAYOUT_DECIDED),
+        return _with_status(state, event.at, PaymentStatus.PAYMENT_FINALIZED), (
+            Event(event.at + SETTLEMENT_PENDING_AFTER, EventKind.SETTLEMENT_DUE),
+            Event(event.at + SETTLEMENT_SUBMITTED_AFTER, EventKind.PAYOUT_SENT),
+            Event(event.at + SETTLEMENT_OUTCOME_AFTER, EventKind.PAYOUT_DECIDED),
         )
-    return (_underpaid(state, at) if at >= PAYMENT_WINDOW else state), ()
+    return (_underpaid(state, event.at) if event.at >= PAYMENT_WINDOW else state), ()
 
 
 def _deposit_rejected(state: State, event: Event, due: int, world: World) -> _Outcome:
@@ -319,27 +315,18 @@ def _payment_window_closed(state: State, event: Event, due: int, world: World) -
     return state, ()
 
 
-def _settlement_due(state: State, event: Event, due: int, world: World) -> _Outcome:
-    if state.status is not PaymentStatus.PAYMENT_FINALIZED:  # an excess or another asset arrived in between
+def _settlement_advanced(state: State, event: Event, due: int, world: World) -> _Outcome:
+    if event.kind is EventKind.SETTLEMENT_DUE:
+        before = PaymentStatus.PAYMENT_FINALIZED
+        after = PaymentStatus.MANUAL_REVIEW if world.review_hold else PaymentStatus.SETTLEMENT_PENDING
+    elif event.kind is EventKind.PAYOUT_SENT:
+        before, after = PaymentStatus.SETTLEMENT_PENDING, PaymentStatus.SETTLEMENT_SUBMITTED
+    else:
+        before = PaymentStatus.SETTLEMENT_SUBMITTED
+        after = PaymentStatus.COMPLETED if world.payout_succeeds else PaymentStatus.FAILED
+    if state.status is not before:  # an excess or another asset arrived in between
         return state, ()
-    held = world.review_hold
-    return _with_status(
-        state, event.at, PaymentStatus.MANUAL_REVIEW if held else PaymentStatus.SETTLEMENT_PENDING
-    ), ()
-
-
-def _payout_sent(state: State, event: Event, due: int, world: World) -> _Outcome:
-    if state.status is not PaymentStatus.SETTLEMENT_PENDING:
-        return state, ()
-    return _with_status(state, event.at, PaymentStatus.SETTLEMENT_SUBMITTED), ()
-
-
-def _payout_decided(state: State, event: Event, due: int, world: World) -> _Outcome:
-    if state.status is not PaymentStatus.SETTLEMENT_SUBMITTED:
-        return state, ()
-    return _with_status(
-        state, event.at, PaymentStatus.COMPLETED if world.payout_succeeds else PaymentStatus.FAILED
-    ), ()
+    return _with_status(state, event.at, after), ()
 
 
 def _underpaid(state: State, at: int) -> State:
@@ -367,9 +354,9 @@ changes a final status.
 _RULES: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]] = {
     EventKind.DEPOSIT_CONFIRMED: _deposit_confirmed,
     EventKind.DEPOSIT_REJECTED: _deposit_rejected,
-    EventKind.SETTLEMENT_DUE: _settlement_due,
-    EventKind.PAYOUT_SENT: _payout_sent,
-    EventKind.PAYOUT_DECIDED: _payout_decided,
+    EventKind.SETTLEMENT_DUE: _settlement_advanced,
+    EventKind.PAYOUT_SENT: _settlement_advanced,
+    EventKind.PAYOUT_DECIDED: _settlement_advanced,
     EventKind.PAYMENT_WINDOW_CLOSED: _payment_window_closed,
     EventKind.TRANSFER_OBSERVED: _transfer_observed,
 }

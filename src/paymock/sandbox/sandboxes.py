@@ -181,16 +181,15 @@ class Sandboxes:
         what `compute` raises.
         """
         deadline = RetryDeadline()
-        async with self.exclusive(sandbox):
-            while True:
-                before = await self.snapshot(sandbox)
-                record = compute(before)
-                if record is before.record:
-                    return before
-                after = records.encode(record)
-                if await self.replace(before, STATE, before.state, after):
-                    return self._snapshot_of(sandbox, after, [], before.real)
-                deadline.check()
+        while True:
+            before = await self.snapshot(sandbox)
+            record = compute(before)
+            if record is before.record:
+                return before
+            after = records.encode(record)
+            if await self.replace(before, STATE, before.state, after):
+                return self._snapshot_of(sandbox, after, [], before.real)
+            deadline.check()
 
     async def replace(
         self,

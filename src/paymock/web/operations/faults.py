@@ -45,6 +45,8 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
     """
     header, response = request.headers.get(b"x-mock-fault"), None
     sandbox, operation, is_read = request.sandbox, request.operation, request.method != "POST"
+    if header is not None and b"x-mock-fault" in request.repeated:
+        raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.")
     if header is None or is_read:
         # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have faults.
         request.decision = UNDECIDED
@@ -68,8 +70,6 @@ async def _inject(
 ) -> Response:
     """Decide about the fault of a request, and carry it out unless there is a response."""
     header = request.headers.get(b"x-mock-fault")
-    if header is not None and b"x-mock-fault" in request.repeated:
-        raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.")
     key = request.headers.get(b"idempotency-key")
     identity = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
     payment = response.payment if isinstance(response, OperationResponse) else None
@@ -94,7 +94,14 @@ async def _inject(
         request.decision = decision
         return await carry_out(request)
 
-    decision, created = await faults.decide(attempt, create)
+    try:
+        decision, created = await faults.decide(attempt, create)
+    except PaymockError:
+        own = parse_fault(attempt.header or "")
+        if own is None or own.times:
+            raise
+        # The fault of a header needs no store.
+        decision, created = UNDECIDED._replace(target=attempt.target, fault=own), None
     request.decision = None
     response = created or response
     if attempt.header is not None:
