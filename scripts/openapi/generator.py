@@ -122,7 +122,7 @@ def _operation(operation: Operation) -> Json:
         entry["requestBody"] = {
             "required": True,
             "content": _content(
-                _body_name(operation.variants or operation.request, operation),
+                _body_name(operation.request, operation),
                 examples.requests_of(operation.operation_id),
             ),
         }
@@ -236,7 +236,7 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     types |= {ScenarioName for operation in operations if operation.takes_scenario}
     bodies: Json = {}
     for operation in operations:
-        for variants, noun in ((operation.variants or operation.request, ""), (operation.reply, "Reply")):
+        for variants, noun in ((operation.request, ""), (operation.reply, "Reply")):
             if isinstance(variants, tuple):
                 types.update(variants)
                 bodies[_body_name(variants, operation, noun)] = {

@@ -180,7 +180,11 @@ class Advance(Request):
     seconds: Annotated[Seconds, Meta(examples=[45])]
 
 
-class _PaymentAdvance(Request, kw_only=True):
+class AdvancePayment(Request):
+    """A step ahead of one payment: by `seconds`, or `to` a status, the next change or the end."""
+
+    seconds: Annotated[Seconds | None, Meta(examples=[8])] = None
+    to: Target | None = None
     until_observed: Annotated[
         bool,
         Meta(
@@ -198,25 +202,6 @@ class _PaymentAdvance(Request, kw_only=True):
     ] = DEFAULT_WAIT
 
 
-class AdvanceBy(_PaymentAdvance, kw_only=True):
-    """A step ahead of one payment in time."""
-
-    seconds: Annotated[Seconds, Meta(examples=[8])]
-
-
-class AdvanceTo(_PaymentAdvance, kw_only=True):
-    """A step ahead to a status, to the next change or to the end."""
-
-    to: Target
-
-
-class AdvancePayment(_PaymentAdvance, kw_only=True):
-    """A step ahead of one payment: either as in `AdvanceBy` or as in `AdvanceTo`."""
-
-    seconds: Seconds | None = None
-    to: Target | None = None
-
-
 class MakeDeposit(Request):
     """A transfer that is observed now."""
 
@@ -224,47 +209,24 @@ class MakeDeposit(Request):
     asset: Annotated[AssetId | None, Meta(description="Default: the asset of the instructions.")] = None
 
 
-class _Override(Request, kw_only=True):
+class SetNext(Request):
+    """What the next creations take that have no headers of their own: a `scenario` or a `course`, a `fault`,
+    or both.
+    """
+
+    scenario: ScenarioName | None = None
+    course: Annotated[CourseRequest | None, Meta(description="A scenario of your own.")] = None
+    fault: Annotated[
+        Fault | None,
+        Meta(
+            description="As in `X-Mock-Fault`; its `times` limits it to the first attempts of each creation."
+        ),
+    ] = None
     times: Annotated[
         _Times | None,
         Meta(description="How many creations; `null`: all, until a reset. Default: 1."),
     ] = 1
     order_id: Annotated[OrderId | None, Meta(description="Only creations of this order.")] = None
-
-
-class FaultOverride(_Override, kw_only=True):
-    """A fault for the next creations without headers of their own."""
-
-    fault: Annotated[
-        Fault,
-        Meta(
-            description="As in `X-Mock-Fault`; its `times` limits it to the first attempts of each creation."
-        ),
-    ]
-
-
-class ScenarioOverride(_Override, kw_only=True):
-    """A scenario for the next creations without headers of their own, and a fault, if wanted."""
-
-    scenario: ScenarioName
-    fault: Fault | None = None
-
-
-class CourseOverride(_Override, kw_only=True):
-    """A scenario of your own for the next creations without headers of their own, and a fault, if wanted."""
-
-    course: CourseRequest
-    fault: Fault | None = None
-
-
-class SetNext(_Override, kw_only=True):
-    """What the next creations take: as in `ScenarioOverride`, `CourseOverride` or `FaultOverride`. The server
-    knows which scenarios there are.
-    """
-
-    scenario: str | None = None
-    course: CourseRequest | None = None
-    fault: Fault | None = None
 
 
 class PendingOverride(Reply):

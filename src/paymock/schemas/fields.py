@@ -221,8 +221,13 @@ Metadata = Annotated[
     ),
 ]
 
-ScenarioName = Annotated[
-    str, enumeration("Scenario", "What happens to a payment: a value of `X-Mock-Scenario`.", SCENARIOS)
+ScenarioName = Annotated[  # without a rule: a server can have more
+    str,
+    Meta(
+        title="Scenario",
+        description="What happens to a payment: a value of `X-Mock-Scenario`.",
+        extra_json_schema={"enum": list(SCENARIOS)},
+    ),
 ]
 EventName = Annotated[
     str, enumeration("EventName", "An event of a payment; `*` stands for all of them.", EVENTS)

@@ -69,7 +69,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "poller sees every status in order, if the clock stands still. After `timeout` real seconds, the "
         "payment stands at the change that nobody has read.",
         request=schemas.AdvancePayment,
-        variants=(schemas.AdvanceBy, schemas.AdvanceTo),
         reply=(Payment, schemas.ObservedPayment),
         errors=("status_unreachable", "capacity_exceeded"),
         parameters=PAYMENT_ID,
@@ -178,7 +177,6 @@ ones for them; so tests of several orders run side by side.
 
 The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         request=schemas.SetNext,
-        variants=(schemas.ScenarioOverride, schemas.CourseOverride, schemas.FaultOverride),
         reply=schemas.PendingOverrideList,
         errors=("capacity_exceeded", "invalid_fault"),
     ),

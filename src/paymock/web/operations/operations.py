@@ -53,9 +53,6 @@ class Operation(Struct, frozen=True, kw_only=True):
     request: type | None = None
     """The type of the body."""
 
-    variants: tuple[type, ...] = ()
-    """Types of which a body of type `request` is exactly one."""
-
     waits: bool = False
     """Whether it waits for a change, but no longer than its client."""
 

@@ -117,12 +117,14 @@ func main() {
 		endpoints = append(endpoints, one.Id == endpoint.Id)
 	}
 
-	scenario := control.ScenarioOverrideAsSetNext(control.NewScenarioOverride(control.SCENARIO_NO_PAYMENT_EXPIRED))
-	must(controls.OverridesAndFaultsAPI.SetNext(background).SetNext(scenario).Execute())
+	scenario := control.NewSetNext()
+	scenario.SetScenario(control.SCENARIO_NO_PAYMENT_EXPIRED)
+	must(controls.OverridesAndFaultsAPI.SetNext(background).SetNext(*scenario).Execute())
 	overridden := must(create("order-1003-payment", order("order-1003", "USDT")).Execute())
 	detail := must(controls.PaymentsAPI.GetPaymentDetail(background, overridden.Id).Execute())
-	fault := control.FaultOverrideAsSetNext(control.NewFaultOverride("status=429"))
-	must(controls.OverridesAndFaultsAPI.SetNext(background).SetNext(fault).Execute())
+	fault := control.NewSetNext()
+	fault.SetFault("status=429")
+	must(controls.OverridesAndFaultsAPI.SetNext(background).SetNext(*fault).Execute())
 	injected := refused(create("order-1004-payment", order("order-1004", "USDT")))
 
 	seen, err := json.Marshal(map[string]interface{}{

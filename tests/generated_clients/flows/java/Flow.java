@@ -1,8 +1,6 @@
 // openapi-generator, java, library native.
 import com.fasterxml.jackson.databind.ObjectMapper;
 import control.model.Advance;
-import control.model.FaultOverride;
-import control.model.ScenarioOverride;
 import control.model.SetClock;
 import control.model.SetNext;
 import java.math.BigDecimal;
@@ -125,10 +123,10 @@ class Flow {
         var endpoints = webhooks.listWebhookEndpoints().getData().stream();
         seen.put("endpoints", endpoints.map(one -> one.getId().equals(endpoint.getId())).toList());
 
-        overrides.setNext(new SetNext(new ScenarioOverride().scenario(control.model.Scenario.SCENARIO_NO_PAYMENT_EXPIRED)));
+        overrides.setNext(new SetNext().scenario(control.model.Scenario.SCENARIO_NO_PAYMENT_EXPIRED));
         var overridden = payments.createPayment("order-1003-payment", order("order-1003", "USDT"), null);
         seen.put("overridden", inspection.getPaymentDetail(overridden.getId()).getScenario());
-        overrides.setNext(new SetNext(new FaultOverride().fault("status=429")));
+        overrides.setNext(new SetNext().fault("status=429"));
         seen.put("injected", refused("order-1004-payment", order("order-1004", "USDT")));
 
         System.out.println(mapper.writeValueAsString(seen));

@@ -84,10 +84,10 @@ endpoint = found(create_webhook_endpoint.sync(client=client, body=wanted, idempo
 endpoints = found(list_webhook_endpoints.sync(client=client)).data
 
 scenario = control_models.Scenario.SCENARIO_NO_PAYMENT_EXPIRED
-set_next.sync(client=control_client, body=control_models.ScenarioOverride(scenario=scenario))
+set_next.sync(client=control_client, body=control_models.SetNext(scenario=scenario))
 overridden = found(create(order, "order-1003-payment").parsed)
 detail = found(get_payment_detail.sync(overridden.id, client=control_client))
-set_next.sync(client=control_client, body=control_models.FaultOverride(fault="status=429"))
+set_next.sync(client=control_client, body=control_models.SetNext(fault="status=429"))
 injected = refused(create(order, "order-1004-payment"))
 
 print(

@@ -88,10 +88,10 @@ $endpoint = $webhooks->createWebhookEndpoint('endpoint-1', (new Model\CreateWebh
     ->setEvents([Model\EventName::PAYMENT_COMPLETED, Model\EventName::PAYMENT_FAILED]));
 $endpoints = $webhooks->listWebhookEndpoints()->getData();
 
-$overrides->setNext((new control\Model\ScenarioOverride())->setScenario(control\Model\Scenario::SCENARIO_NO_PAYMENT_EXPIRED));
+$overrides->setNext((new control\Model\SetNext())->setScenario(control\Model\Scenario::SCENARIO_NO_PAYMENT_EXPIRED));
 $overridden = $payments->createPayment('order-1003-payment', order('order-1003'));
 $detail = $inspection->getPaymentDetail($overridden->getId());
-$overrides->setNext((new control\Model\FaultOverride())->setFault('status=429'));
+$overrides->setNext((new control\Model\SetNext())->setFault('status=429'));
 $injected = refused('order-1004-payment', order('order-1004'));
 
 echo json_encode([
