@@ -132,6 +132,11 @@ COMPOSED = {
         [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (18,
          "overpaid_review")],
     ),
+    "an excess that is final just as the settlement begins stops it": (
+        [at(5), at(17, 1)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
+         "overpaid_review")],
+    ),
     "a settlement that has begun is not stopped by an excess": (
         [at(5), at(20, 1)],
         [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25,
@@ -141,6 +146,10 @@ COMPOSED = {
     "a wrong asset before the settlement begins sends the payment to review": (
         [at(5), at(15, matches=False)],
         [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (17, "manual_review")],
+    ),
+    "a wrong asset that is rejected just as the settlement begins sends the payment to review": (
+        [at(5), at(23, matches=False)],
+        [(0, "awaiting_payment"), (5, "payment_detected"), (13, "payment_finalized"), (25, "manual_review")],
     ),
     "an unsettled deposit in another asset delays the end of the payment": (
         [at(29, matches=False)],
