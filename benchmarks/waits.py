@@ -202,12 +202,13 @@ def waiting(server: ServerProcess, waits: Sequence[tuple[str, str]], *, ends: bo
             connection = stack.enter_context(socket.create_connection((address.hostname, address.port), 60))
             connection.sendall(f"{head}Authorization: Bearer {key}\r\n\r\n".encode())
             connections.append(connection)
+            time.sleep(0.002)  # each wait for an order begins with a search of all payments
         time.sleep(SETTLE_SECONDS)
         yield
         for connection in () if ends else connections:
             connection.setblocking(False)  # noqa: FBT003 - the name says it
             with suppress(BlockingIOError):
-                sys.exit(f"a request did not wait: {connection.recv(200)!r}")
+                sys.exit(f"a request did not wait: {connection.recv(2_000)!r}")
 
 
 def share(server: ServerProcess, rate: int, seconds: float) -> float:
