@@ -53,7 +53,7 @@ class Waits:
 
         with self._notifier.subscribe(sandbox) as changes:
             reached, possible, payment, clock = await self._until(
-                sandbox, changes, find, query.status, query.timeout
+                sandbox, changes, find, query.status, _now() + query.timeout
             )
         return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment, clock=clock)
 
@@ -61,15 +61,15 @@ class Waits:
         """Return when the newest payment of the order, which need not exist yet, has reached `status` or,
         without one, exists.
         """
-        search = OrderSearch(self._sandboxes, sandbox, query.order_id)
-        with (
-            self._notifier.subscribe(sandbox) as changes,
-            self._additions_of(sandbox) as additions,
-            additions.orders.entry(query.order_id, changes),
-        ):
-            reached, possible, payment, clock = await self._until(
-                sandbox, changes, search.newest, query.status, query.timeout, is_order=True
-            )
+        deadline, changes = _now() + query.timeout, Waiter(self._notifier)
+        newest = OrderSearch(self._sandboxes, sandbox, query.order_id).newest
+        with self._additions_of(sandbox) as additions, additions.orders.entry(query.order_id, changes):
+            while await newest() is None and await changes.next(deadline):
+                pass  # before its creation, no other change matters
+            with self._notifier.subscribe(sandbox, changes):
+                reached, possible, payment, clock = await self._until(
+                    sandbox, changes, newest, query.status, deadline, is_order=True
+                )
         found = payment.payment if payment else None
         return schemas.OrderWaitResult(reached=reached, possible=possible, payment=found, clock=clock)
 
@@ -114,7 +114,7 @@ class Waits:
         changes: Waiter,
         find: Callable[[], Awaitable[P]],
         status: str | None,
-        timeout: float,
+        deadline: float,
         *,
         is_order: bool = False,
     ) -> tuple[bool, bool, P, schemas.FrozenClock | UnsetType]:
@@ -122,7 +122,7 @@ class Waits:
         of an order, until there is one; a creation can replace it by another one. Return whether that is
         reached, whether it is or can still be reached, the payment, and what the clock has to do with it.
         """
-        deadline, first = _now() + timeout, None
+        first = None
         while True:
             payment = await find()
             reached, possible, moment = False, True, math.inf
@@ -209,34 +209,27 @@ class _Additions:
             with notifier.subscribe(self._sandbox, self.changes, additions=True):
                 while await self.changes.next():
                     if self.orders:
-                        newest_payment = await self._read_payments(newest_payment)
+                        # at first, and when many are new, not all that are new are known: then all look
+                        orders = {*self.orders}
+                        for limit in (1,) if newest_payment is None else _LIMITS:
+                            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit)
+                            stored = [payment for _, payment in page]
+                            number = stored.index(newest_payment) if newest_payment in stored else len(stored)
+                            if number < limit:
+                                orders = {records.decode_head(new).order_id for new in stored[:number]}
+                                break
+                        newest_payment = stored[0] if stored else b""
+                        for waiter in chain.from_iterable(self.orders.get(order, ()) for order in orders):
+                            waiter.wake()
                     if self.requests:
                         newest_entry = await self._read_entries(newest_entry)
                     await notifier.sleep_until(_now() + _GAP_SECONDS)
         except Exception as error:  # noqa: BLE001 - raised by every wait
             failure = error
-        for order in chain.from_iterable(self.orders.values()):
-            order.wake(failure)
+        for waiter in chain.from_iterable(self.orders.values()):
+            waiter.wake(failure)
         for matching in chain.from_iterable(self.requests.values()):
             matching.changes.wake(failure)
-
-    async def _read_payments(self, newest: bytes | None) -> bytes:
-        """Wake those who wait for orders of payments later than `newest`; all of them if that is None, or so
-        many are new that not all are known. Return the newest one.
-        """
-        for limit in (1,) if newest is None else _LIMITS:
-            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit)
-            stored = [payment for _, payment in page]
-            new = [*takewhile(lambda payment: payment != newest, stored)]
-            if len(new) < limit:
-                orders = {records.decode_head(payment).order_id for payment in new}
-                break
-        else:
-            orders = {*self.orders}
-        for order_id in orders:
-            for wait in self.orders.get(order_id, ()):
-                wait.wake()
-        return stored[0] if stored else b""
 
     async def _read_entries(self, newest: bytes | None) -> bytes:
         """Tell the entries later than `newest` to those who wait for them, and to those who begin what they

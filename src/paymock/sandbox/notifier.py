@@ -199,9 +199,7 @@ class Notifier:
         try:
             with self.subscriptions.entry((sandbox, additions), waiter):
                 if not self._tasks:
-                    self._tasks = [
-                        *map(asyncio.create_task, (self._listen(), self._watch_clock(self._lead())))
-                    ]
+                    self._tasks = [*map(asyncio.create_task, (self._listen(), self._watch_clock()))]
                 yield waiter
         finally:
             if not self.subscriptions:
@@ -246,13 +244,11 @@ class Notifier:
             self.notify(None)
             await asyncio.sleep(_RECONNECT_SECONDS)
 
-    async def _watch_clock(self, lead: float) -> None:
+    async def _watch_clock(self) -> None:
+        previous = math.inf
         while True:
-            await asyncio.sleep(CLOCK_CHECK_SECONDS)
-            previous, lead = lead, self._lead()
+            lead = self._clock() - asyncio.get_running_loop().time() * 1000  # of the clock, in milliseconds
             if lead - previous >= _MIN_JUMP_MS:
                 self.notify(None)
-
-    def _lead(self) -> float:
-        """Return how many milliseconds the clock is ahead of that of the event loop."""
-        return self._clock() - asyncio.get_running_loop().time() * 1000
+            previous = lead
+            await asyncio.sleep(CLOCK_CHECK_SECONDS)
