@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from paymock.app.faults import MAX_RULES, RequestAttempt
-from paymock.app.payments import CreatedPayment
+from paymock.app.payments import PaymentCreation
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Decision
 from paymock.rules.faults import MAX_HANG, FaultTarget
@@ -38,14 +38,14 @@ async def decided(app: UseCases, identity: str = "", header: str | None = None) 
     return decision
 
 
-async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None, CreatedPayment | None]:
+async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None, PaymentCreation | None]:
     """The fault of a creation without headers of its own, and what was created, or found."""
     body = order(**changes)
     request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
     target = FaultTarget("createPayment", body["order_id"])
     attempt = RequestAttempt(SANDBOX, target, key, None, request, takes_override=True)
 
-    async def create(decision: Decision | None) -> CreatedPayment:
+    async def create(decision: Decision | None) -> PaymentCreation:
         return await app.service.create_payment(replace(request, decision=decision), None)
 
     decision, created = await app.faults.decide(attempt, create)

@@ -13,7 +13,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
 from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, scenario_of
-from paymock.sandbox.sandboxes import Created, KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Creation, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import (
     CREATE_ENDPOINT,
@@ -27,7 +27,7 @@ _NewPayment = tuple[PaymentRecord, SandboxRecord]
 _NewEndpoint = tuple[EndpointRecord, SandboxRecord]
 
 
-class CreatedPayment(Struct, frozen=True):
+class PaymentCreation(Struct, frozen=True):
     """A payment as it was created, its scenario, whether an earlier request created it, and whether the real
     service has forgotten its key.
     """
@@ -66,7 +66,7 @@ class PaymentsService:
             raise PaymockError("chain_not_found")
         return AssetList(data=list(assets.values()))
 
-    async def create_payment(self, request: KeyedRequest, scenario: str | None) -> CreatedPayment:
+    async def create_payment(self, request: KeyedRequest, scenario: str | None) -> PaymentCreation:
         """Return the payment as it was created, and whether this request repeats an earlier one.
 
         Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
@@ -91,7 +91,7 @@ class PaymentsService:
             after_decision(request.decision, created.snapshot.record, CREATE_PAYMENT, is_replay=True)
             timeline = self._sandboxes.timelines.get(created.stored, None)
         payment = timeline.at_creation if timeline else rendered_at_creation(created.record)
-        return CreatedPayment(payment, created.record.scenario, created.replayed, _key_expired(created))
+        return PaymentCreation(payment, created.record.scenario, created.replayed, _key_expired(created))
 
     def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
         """Whether a request with an unused key creates a payment."""
@@ -140,5 +140,5 @@ class PaymentsService:
         await self._sandboxes.ping()
 
 
-def _key_expired(created: Created[PaymentRecord] | Created[EndpointRecord]) -> bool:
+def _key_expired(created: Creation[PaymentRecord] | Creation[EndpointRecord]) -> bool:
     return created.replayed and created.snapshot.now - created.record.created_at > KEY_LIFETIME

@@ -8,12 +8,7 @@ connections cannot displace new ones, even if all share one address, as behind a
 Thousands of connections that were opened together expire together. They are closed a few per iteration of the
 event loop, so that other clients are served in between.
 
-Simpler rules break promises of docs/reliability.md. With one list, from which the longest idle connection is
-closed, new connections displace clients that pause: with 5,000 slow clients and a limit of 1,024 files, 16 of
-64 requests failed for clients that sent one every 3 seconds, and none with this code. (Clients that sent 12
-per second saw no error with either.) With two lists, for connections that have brought a request and for
-those that have not, these clients are served, but one address can take the room of another with idle
-connections or long requests.
+One list, or one of used and one of unused connections, would break promises of docs/reliability.md.
 """
 
 import asyncio

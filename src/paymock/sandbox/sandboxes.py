@@ -67,7 +67,7 @@ class SandboxSnapshot(Struct, frozen=True):
         return max(0, self.clock.since_real - self.real)
 
 
-class Created(Struct, Generic[R], frozen=True):
+class Creation(Struct, Generic[R], frozen=True):
     """A created resource, its stored bytes, whether an earlier request created it, and its sandbox before
     that, or when it was found.
     """
@@ -215,7 +215,7 @@ class Sandboxes:
         kind: type[R],
         new: Callable[[str, int, SandboxRecord], tuple[R, SandboxRecord]],
         limit: int | None = None,
-    ) -> Created[R]:
+    ) -> Creation[R]:
         """Return the record behind an idempotency key, which is created if it is missing.
 
         `new` returns it for its token, the virtual time and the own record of the sandbox, with that record
@@ -257,7 +257,7 @@ class Sandboxes:
                         if new_state is not None:
                             self._decode_state(sandbox, new_state)
                         self.notifier.notify(sandbox, addition=new_state is None)
-                        return Created(record, value, replayed=False, snapshot=snapshot)
+                        return Creation(record, value, replayed=False, snapshot=snapshot)
             snapshot = self._snapshot_of(sandbox, state, [], real)
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
@@ -357,9 +357,9 @@ class Sandboxes:
         return record
 
 
-def replay_of(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Created[R]:
+def replay_of(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Creation[R]:
     """Return the existing resource that `request` repeats. Raises PaymockError, the idempotency conflict."""
     existing = records.decode(stored)
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
         raise PaymockError("idempotency_key_reused_with_different_payload")
-    return Created(existing, stored, replayed=True, snapshot=snapshot)
+    return Creation(existing, stored, replayed=True, snapshot=snapshot)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal, Self
 
 import msgspec
+from msgspec.structs import asdict
 
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, WARNING, Response
@@ -46,18 +47,8 @@ def in_place_of(
     lost: bool = False,
 ) -> OperationResponse:
     """Return `shown` as the response to a request that was `carried_out` with another, or not at all."""
-    return OperationResponse(
-        shown.status,
-        shown.body,
-        shown.content_type,
-        shown.headers,
-        shown.error,
-        fault=fault,
-        lost=lost,
-        payment=shown.payment if isinstance(shown, OperationResponse) else None,
-        target=target,
-        carried_out=carried_out,
-    )
+    told = {"fault": fault, "lost": lost, "target": target, "carried_out": carried_out}
+    return OperationResponse(**asdict(shown) | told)
 
 
 class Exchange(msgspec.Struct, gc=False):
