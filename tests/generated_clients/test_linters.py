@@ -77,7 +77,7 @@ def replies(api: Api, operations: Sequence[Operation]) -> Iterator[tuple[str, An
         good = api.request(operation.method, path, **arguments_of(operation, f"unused-key-{number}"))
         bad = httpx.request(operation.method, str(good.url))
         for reply in (good, bad):
-            if reply.content:
+            if reply.headers.get("content-type") == "application/json":
                 place = f"/paths/{escaped(operation.path)}/{operation.method.lower()}"
                 answer = f"responses/{reply.status_code}/content/application~1json"
                 yield f"{place}/{answer}/schema", reply.json()
