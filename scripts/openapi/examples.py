@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paymock import __version__
-from paymock.http.auth import Keyring
-from paymock.http.headers import requested_scenario
+from paymock.http.checks import Keyring, requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import error_response
 from paymock.payments import checkout, endpoints, views

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paymock.http.auth import Keyring
+from paymock.http.checks import Keyring
 from paymock.http.requests import Request
 from paymock.rules.identifiers import sandbox_of
 from paymock.settings import Settings

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
-from paymock.http.headers import CHECKED_HEADERS
+from paymock.http.checks import CHECKED_HEADERS
 from paymock.http.requests import Body, Request
 
 MAX_HEAD = 16 * 1024

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TextIO
 
-from paymock.http.auth import Keyring
+from paymock.http.checks import Keyring
 from paymock.http.connections import raise_file_limit
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata

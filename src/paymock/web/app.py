@@ -8,8 +8,7 @@ from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
 from paymock.app.faults import FaultInjection
 from paymock.app.payments import PaymentsService
-from paymock.http.auth import Keyring
-from paymock.http.hosts import AllowedHosts
+from paymock.http.checks import AllowedHosts, Keyring
 from paymock.http.routing import Handler, Route, Routes
 from paymock.payments.catalog import Catalog
 from paymock.payments.records import StoreMetadata

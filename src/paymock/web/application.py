@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from paymock.app.control import ControlService
-from paymock.http.auth import Keyring
+from paymock.http.checks import AllowedHosts, Keyring, prefers_html
 from paymock.http.cors import allowed_methods, cors_headers, options_response
-from paymock.http.headers import prefers_html
-from paymock.http.hosts import AllowedHosts
 from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, header_block, refusal

@@ -9,7 +9,7 @@ from unittest import mock
 import httpx
 import pytest
 
-from paymock.http.auth import Keyring
+from paymock.http.checks import Keyring
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of

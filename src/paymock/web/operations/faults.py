@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock.app.faults import FaultInjection, RequestAttempt
-from paymock.http.auth import REALM
+from paymock.http.checks import REALM
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, refusal
 from paymock.http.routing import Handler

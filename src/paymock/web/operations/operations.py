@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from paymock.http.headers import check_json_body, idempotency_key
+from paymock.http.checks import check_json_body, idempotency_key
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC

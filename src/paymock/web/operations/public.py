@@ -7,7 +7,7 @@ Specification: "Endpoints".
 import msgspec
 
 from paymock.app.payments import PaymentsService
-from paymock.http.headers import requested_scenario
+from paymock.http.checks import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, WARNING, Response
 from paymock.http.routing import CHECKOUT

@@ -1,0 +1,202 @@
+"""Checks of request headers: host, API key, media type, idempotency key and scenario. Specification:
+"Authentication", "Limits", "Scenarios".
+"""
+
+import hmac
+import re
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from functools import lru_cache
+
+from paymock.cache import BoundedCache
+from paymock.http.requests import Request
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import sandbox_of
+from paymock.settings import OPEN_KEY_EXAMPLE, Address
+from paymock.text import OPEN_KEY, SANDBOX_NAME
+
+MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128
+IDEMPOTENCY_KEY = f"[!-~]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}"
+"""The regular expression of idempotency keys: visible ASCII characters."""
+
+CHECKED_HEADERS = frozenset((b"authorization", b"idempotency-key", b"x-mock-scenario", b"x-mock-fault"))
+"""Headers of which handlers check every character: a control character in one gets its own error."""
+
+_IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
+_JSON = b"application/json"
+_JSON_TYPE = re.compile(r"application/json[ \t]*(;.*)?", re.IGNORECASE)
+_PARAMETER = re.compile(r';[ \t]*([^=;" \t]+)=("(?:[^"\\]|\\.)*"|[^;]*)')
+
+
+def check_json_body(request: Request) -> None:
+    """Check that the headers announce a body of plain JSON in UTF-8.
+
+    Raises PaymockError `unsupported_media_type` or `unsupported_content_encoding`.
+    """
+    headers = request.headers
+    if headers.get(b"content-type") == _JSON and b"content-encoding" not in headers and not request.repeated:
+        return  # as most clients have it
+    if (_single(request, b"content-encoding") or "identity").lower() != "identity":
+        raise PaymockError("unsupported_content_encoding")
+    if not _is_json(_single(request, b"content-type") or ""):
+        raise PaymockError("unsupported_media_type")
+
+
+@lru_cache(maxsize=256)  # clients use few media types, but parsing costs time with each body
+def _is_json(content_type: str) -> bool:
+    """Whether a Content-Type is JSON in UTF-8."""
+    match = _JSON_TYPE.fullmatch(content_type)
+    parameters = _PARAMETER.findall((match and match[1]) or "")
+    charsets = [value.strip(' \t"').lower() for name, value in parameters if name.lower() == "charset"]
+    return match is not None and all(charset in ("utf-8", "utf8") for charset in charsets)
+
+
+def _single(request: Request, name: bytes) -> str | None:
+    """Return the value of a header, or one that is never valid if the header is repeated."""
+    try:
+        return request.header(name)
+    except ValueError:
+        return "repeated"
+
+
+def prefers_html(request: Request) -> bool:
+    """Whether `Accept` names HTML and not JSON, as browsers do."""
+    accepted = request.headers.get(b"accept", b"")
+    return b"text/html" in accepted and b"json" not in accepted
+
+
+def idempotency_key(request: Request) -> str:
+    """Return the request's Idempotency-Key. Raises PaymockError `idempotency_key_missing` or
+    `idempotency_key_invalid`. Specification: "Limits".
+    """
+    try:
+        key = request.header(b"idempotency-key")
+    except ValueError:
+        raise PaymockError("idempotency_key_invalid", "The Idempotency-Key header was sent twice.") from None
+    if not key:
+        raise PaymockError("idempotency_key_missing")
+    if not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise PaymockError("idempotency_key_invalid")
+    return key
+
+
+def requested_scenario(request: Request, scenarios: Collection[str]) -> str | None:
+    """Return the scenario of the X-Mock-Scenario header, one of `scenarios`, or None without one. Raises
+    PaymockError `invalid_scenario`, whose message names the nearest value. Specification: "Scenarios".
+    """
+    try:
+        name = request.header(b"x-mock-scenario")
+    except ValueError:
+        raise PaymockError("invalid_scenario", "The X-Mock-Scenario header was sent twice.") from None
+    if name is not None and name not in scenarios:
+        nearest = get_close_matches(name.lower()[:64], scenarios, n=1, cutoff=0.0)[0]
+        raise PaymockError(
+            "invalid_scenario",
+            f"X-Mock-Scenario is not one of {', '.join(scenarios)}. The nearest is {nearest}.",
+        )
+    return name
+
+
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
+
+_CACHED_HOSTS, _MAX_HOST_LENGTH = 256, 256
+"""How many accepted headers are cached, and the longest: a client sends one with each request."""
+
+
+class AllowedHosts:
+    """The hosts that the server accepts in the Host header."""
+
+    def __init__(self, address: Address) -> None:
+        bound = [f"[{address.host}]" if ":" in address.host else address.host] if address.host else []
+        self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *address.allowed_hosts)}
+        self._health_checks = () if address.on_loopback else ("/livez", "/readyz")
+        self._allow_any = not address.on_loopback and not address.allowed_hosts
+        self.accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED_HOSTS)
+
+    def check(self, request: Request) -> None:
+        """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
+
+        Raises PaymockError `bad_request` without exactly one valid Host header, and `misdirected_request` if
+        the host is not allowed.
+        """
+        value = request.headers.get(b"host", b"")
+        if value in self.accepted and b"host" not in request.repeated:
+            return
+        try:
+            match = _HOST.fullmatch(request.header(b"host") or "")
+        except ValueError:
+            raise PaymockError("bad_request", "The Host header was sent twice.") from None
+        if match is None:
+            raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
+        if self._allow_any or match[1].lower() in self._allowed:
+            if len(value) <= _MAX_HOST_LENGTH:
+                self.accepted[value] = True
+        elif request.path not in self._health_checks:
+            raise PaymockError("misdirected_request")
+
+
+REALM = 'Bearer realm="paymock"'
+_BEARER = re.compile("(?i:bearer) +([!-~]+)")
+_CACHED_KEYS, _MAX_AUTHORIZATION_LENGTH = 10_000, 256
+"""For how many headers the identity is cached, and the longest: a client sends one with each request."""
+
+_NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")
+
+
+Identity = tuple[str, str]
+"""What a key opens: the sandbox, and that of its owner, which is K for `K.NAME`."""
+
+
+class Keyring:
+    """The accepted API keys: `api_keys`, and with each K of them every `K.NAME`; in open mode, without any,
+    all of the form `mk_test_NAME`.
+    """
+
+    def __init__(self, api_keys: Iterable[str]) -> None:
+        self.replace(api_keys)
+
+    def replace(self, api_keys: Iterable[str]) -> None:
+        self._keys = [key.encode() for key in api_keys]
+        self._identities: BoundedCache[bytes, Identity] = BoundedCache(_CACHED_KEYS)
+
+    def authenticate(self, request: Request) -> None:
+        """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
+        value = request.headers.get(b"authorization", b"")
+        identity = None if b"authorization" in request.repeated else self._identities.get(value)
+        if identity is None:
+            try:
+                match = _BEARER.fullmatch(request.header(b"authorization") or "")
+            except ValueError:
+                match = None
+            identity = self._identify(match[1]) if match else None
+            if identity is None:
+                reason, challenge = "The request needs one header `Authorization: Bearer <API_KEY>`.", REALM
+                if match:
+                    reason = "This server does not accept the API key."
+                    challenge = f'{REALM}, error="invalid_token"'
+                hint = (
+                    "The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
+                    if self._keys
+                    else f"In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
+                )
+                headers = [("WWW-Authenticate", challenge)]
+                raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
+            if len(value) <= _MAX_AUTHORIZATION_LENGTH:
+                self._identities[value] = identity
+        request.sandbox, request.owner = identity
+
+    def _identify(self, token: str) -> Identity | None:
+        sandbox = sandbox_of(token)
+        if not self._keys:
+            return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
+        match = _NAMED_KEY.fullmatch(token)
+        key = match[1] if match else ""
+        # All keys are compared, in constant time, so that response times do not reveal them.
+        is_key, is_named = (
+            sum([hmac.compare_digest(presented.encode(), one) for one in self._keys]) > 0
+            for presented in (token, key)
+        )
+        if is_key:
+            return sandbox, sandbox
+        return (sandbox, sandbox_of(key)) if is_named else None
