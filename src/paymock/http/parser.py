@@ -7,7 +7,6 @@ at what that accepts: large heads, repeated lengths, other transfer codings, `Up
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 
 from paymock.http.checks import CHECKED_HEADERS
@@ -132,7 +131,11 @@ def parse_head(head: bytes) -> Request:
         headers[_names[name]] = value.strip(b" \t")
     request = Request(method, path, headers, query, is_current, is_current)
     if len(headers) != len(lines):
-        _note_repeated(request, lines)
+        fields = [(_names[name], value) for name, _, value in (line.partition(b":") for line in lines)]
+        counts = Counter(name for name, _ in fields)
+        request.repeated = [name for name, count in counts.items() if count > 1]
+        if b"connection" in request.repeated:  # its lines are one list: RFC 9110, 5.3
+            headers[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
     if is_current and b"connection" in headers:
         tokens = headers[b"connection"].lower().split(b",")
         request.keeps_alive = b"close" not in [token.strip(b" \t") for token in tokens]
@@ -144,15 +147,6 @@ def _path_and_query(target: str) -> tuple[str, str]:
     if match is None and target != "*":
         raise MalformedRequest
     return (target, "") if match is None else (match[1], match[2] or "")
-
-
-def _note_repeated(request: Request, lines: Sequence[bytes]) -> None:
-    """Note which headers have several lines. Those of `Connection` are one list (RFC 9110, 5.3)."""
-    fields = [(_names[name], value) for name, _, value in (line.partition(b":") for line in lines)]
-    counts = Counter(name for name, _ in fields)
-    request.repeated = [name for name, count in counts.items() if count > 1]
-    if b"connection" in request.repeated:
-        request.headers[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
 
 
 def begin_body(request: Request, data: bytes) -> tuple["BodyReader | None", bytes]:
@@ -237,7 +231,13 @@ class BodyReader:
                     break
             end = data.find(b"\r\n", start, start + MAX_HEAD)
             if end < 0:
-                self._rest, start = self._check_partial_line(data[start:]), len(data)
+                line = self._rest = data[start:]
+                start = len(data)
+                if len(line) >= MAX_HEAD:
+                    raise MalformedRequest("bad_request" if self._trailer is None else "headers_too_large")
+                may_begin = line in (b"", b"\r") if self._ends_chunk else line[:1] in _HEX_DIGITS or not line
+                if not may_begin and (self._ends_chunk or self._trailer is None):
+                    raise MalformedRequest
                 break
             line, start = data[start:end], end + 2
             if self._ends_chunk:
@@ -264,15 +264,3 @@ class BodyReader:
                 return data[start:], True
         self._body.append(b"".join(parts))
         return data[start:], False
-
-    def _check_partial_line(self, line: bytes) -> bytes:
-        """Return the beginning of a line of this body. Raises MalformedRequest if it cannot be one."""
-        if len(line) >= MAX_HEAD:
-            raise MalformedRequest("bad_request" if self._trailer is None else "headers_too_large")
-        if self._ends_chunk:
-            valid = line in (b"", b"\r")
-        else:
-            valid = self._trailer is not None or not line or line[:1] in _HEX_DIGITS
-        if not valid:
-            raise MalformedRequest
-        return line
