@@ -14,8 +14,8 @@ from paymock.rules.fault_injection import (
     SandboxRecord,
     decide,
     first_for,
-    hold,
     take_scenario,
+    with_waiting,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -187,12 +187,15 @@ def test_an_attempt_beyond_the_limit_leaves_the_fault_to_others() -> None:
 
 def test_a_rule_holds_requests_until_they_go_on_or_their_time_is_over() -> None:
     rules = (FaultRule("r", "hold"), FaultRule("other", "hold"))
-    record = hold(SandboxRecord(rules=rules), "r", "first", until=10, now=0)
-    record = hold(record, "r", "second", until=15, now=5)
+    record = with_waiting(SandboxRecord(rules=rules), "r", "first", until=10, now=0)
+    record = with_waiting(record, "r", "second", until=15, now=5)
     assert [rule.waiting for rule in record.rules] == [{"first": 10, "second": 15}, {}]
-    assert hold(record, "r", "second", until=9, now=9).rules[0].waiting == {"first": 10}
-    assert hold(record, "r", "third", until=20, now=10).rules[0].waiting == {"second": 15, "third": 20}
-    assert hold(record, "deleted", "third", until=20, now=10) is record
+    assert with_waiting(record, "r", "second", until=9, now=9).rules[0].waiting == {"first": 10}
+    assert with_waiting(record, "r", "third", until=20, now=10).rules[0].waiting == {
+        "second": 15,
+        "third": 20,
+    }
+    assert with_waiting(record, "deleted", "third", until=20, now=10) is record
 
 
 def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from paymock.app.payments import PaymentsService
-from paymock.payments import records
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import (
     Decision,
@@ -19,7 +18,7 @@ from paymock.rules.fault_injection import (
     NeedsAttemptNumber,
     SandboxRecord,
     decide,
-    hold,
+    with_waiting,
 )
 from paymock.rules.faults import MAX_HANG, FaultRule, FaultTarget
 from paymock.rules.identifiers import PAYMENT_PREFIX
@@ -28,7 +27,6 @@ from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed
-from paymock.stores.base import STATE
 
 T = TypeVar("T")
 
@@ -143,9 +141,7 @@ class FaultInjection:
                         if error.kind.code == "store_unavailable":  # it may have been stored
                             raise
                         takes_override = False
-                elif decision.after is snapshot.record or await self._sandboxes.replace(
-                    snapshot, STATE, snapshot.state, records.encode(decision.after)
-                ):
+                elif await self._sandboxes.store(snapshot, decision.after):
                     return decision, None
                 deadline.check()
 
@@ -164,7 +160,7 @@ class FaultInjection:
         async def set_waiting(seconds: float) -> None:
             def held(snapshot: SandboxSnapshot) -> SandboxRecord:
                 until = snapshot.real + round(seconds * 1000)
-                return hold(snapshot.record, rule_id, token, until, snapshot.real)
+                return with_waiting(snapshot.record, rule_id, token, until, snapshot.real)
 
             async with self._sandboxes.exclusive(sandbox):
                 await self._sandboxes.change(sandbox, held)

@@ -145,7 +145,9 @@ def counted(record: SandboxRecord, target: FaultTarget, applied: FaultRule | Non
     return replace(record, rules=rules)
 
 
-def hold(record: SandboxRecord, rule_id: str | None, request: str, until: int, now: int) -> SandboxRecord:
+def with_waiting(
+    record: SandboxRecord, rule_id: str | None, request: str, until: int, now: int
+) -> SandboxRecord:
     """The sandbox while a rule holds the request with this token, `until` then; until `now`: no longer.
 
     A request that is not let go, since its process was killed, ends by the time. If the rule has been

@@ -135,8 +135,7 @@ class Sandboxes:
         clock as this process knows it. A request that has just taken a snapshot gets the exact time; one that
         was refused before that misses what another process has changed since the last snapshot.
         """
-        cached = self._states.get(sandbox)
-        return ((cached and cached[1].clock) or self._metadata.clock).at(real)
+        return (self.known_record(sandbox).clock or self._metadata.clock).at(real)
 
     async def until(self, real: int) -> None:
         """Wait until the real time `real`, in milliseconds since the epoch, if every process sees a change
@@ -183,13 +182,21 @@ class Sandboxes:
         deadline = RetryDeadline()
         while True:
             before = await self.snapshot(sandbox)
-            record = compute(before)
-            if record is before.record:
-                return before
-            after = records.encode(record)
-            if await self.replace(before, STATE, before.state, after):
-                return self._snapshot_of(sandbox, after, [], before.real)
+            after = await self.store(before, compute(before))
+            if after is not None:
+                return after
             deadline.check()
+
+    async def store(self, before: SandboxSnapshot, record: SandboxRecord) -> SandboxSnapshot | None:
+        """Replace the sandbox's own record, unless it is that of `before`, and return the sandbox after that;
+        None if it is no longer as before.
+        """
+        if record is before.record:
+            return before
+        state = records.encode(record)
+        if not await self.replace(before, STATE, before.state, state):
+            return None
+        return self._snapshot_of(before.sandbox, state, [], before.real)
 
     async def replace(
         self,
