@@ -45,6 +45,13 @@ _RANGES = (
 
 _OPEN_HINT = "add --api-key KEY, or --open if that is meant"
 _STORE_HINT = "add --store sqlite:file.db or redis://"
+_REDIS_CAPACITY = "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there"
+_MEMORY_RETENTION = f"--retention does not apply to {MEMORY_STORE}: omit it, or {_STORE_HINT}"
+_MEMORY_SHARED = f"servers with --reuse-port cannot share {MEMORY_STORE}: {_STORE_HINT}"
+_SHARED_PORT = "--reuse-port requires the --port that the servers share, not 0"
+_SHARED_ON_LINUX = (
+    "--reuse-port requires Linux, which distributes the connections: use a port for each server"
+)
 
 
 def _is_number(value: object, *types: type) -> bool:
@@ -125,53 +132,26 @@ class Settings:
         address, *metrics = self.addresses
         anybody = self.open_mode and not self.open
         in_memory, in_redis = self.store == MEMORY_STORE, self.store.startswith("redis")
+        has_speed = _is_number(self.speed, int, float) and is_speed(self.speed)
+        is_empty = self.host == "" or (self.ready_file is not None and not self.ready_file.name)
+        has_root_path = re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path)
+        # Invalid bytes come as lone surrogates.
+        has_seed = self.seed is None or self.seed.encode(errors="ignore").decode() == self.seed
+        exposed = [each for each in (address, *metrics) if anybody and not each.on_loopback]
+        would = "let anybody in" if address in exposed else "let anybody read the metrics"
+        bound = self.host if address in exposed else self.metrics_address
         for is_wrong, message in (
-            (
-                not (_is_number(self.speed, int, float) and is_speed(self.speed)),
-                f"speed must be {SPEEDS}, not {self.speed!r}",
-            ),
-            (
-                self.host == "" or (self.ready_file is not None and not self.ready_file.name),
-                "the host and the ready file must not be empty",
-            ),
-            (
-                not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path),
-                "a root path begins with / and does not end with it, such as /paymock",
-            ),
-            (  # invalid bytes come as lone surrogates
-                self.seed is not None and self.seed.encode(errors="ignore").decode() != self.seed,
-                "the seed must be valid UTF-8",
-            ),
+            (not has_speed, f"speed must be {SPEEDS}, not {self.speed!r}"),
+            (is_empty, "the host and the ready file must not be empty"),
+            (not has_root_path, "a root path begins with / and does not end with it, such as /paymock"),
+            (not has_seed, "the seed must be valid UTF-8"),
             ("\0" in unquote(self.store), "the URL of the store must not contain NUL"),
-            (
-                anybody and not address.on_loopback,
-                f"binding {self.host} without --api-key would let anybody in: {_OPEN_HINT}",
-            ),
-            (
-                anybody and any(not one.on_loopback for one in metrics),
-                f"binding {self.metrics_address} without --api-key would let anybody read the metrics: "
-                + _OPEN_HINT,
-            ),
-            (
-                in_redis and self.max_payments is not None,
-                "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there",
-            ),
-            (
-                in_memory and self.retention is not None,
-                f"--retention does not apply to {MEMORY_STORE}: omit it, or {_STORE_HINT}",
-            ),
-            (
-                in_memory and self.reuse_port,
-                f"servers with --reuse-port cannot share {MEMORY_STORE}: {_STORE_HINT}",
-            ),
-            (
-                self.reuse_port and self.port == 0,
-                "--reuse-port requires the --port that the servers share, not 0",
-            ),
-            (
-                self.reuse_port and sys.platform != "linux",
-                "--reuse-port requires Linux, which distributes the connections: use a port for each server",
-            ),
+            (exposed, f"binding {bound} without --api-key would {would}: {_OPEN_HINT}"),
+            (in_redis and self.max_payments is not None, _REDIS_CAPACITY),
+            (in_memory and self.retention is not None, _MEMORY_RETENTION),
+            (in_memory and self.reuse_port, _MEMORY_SHARED),
+            (self.reuse_port and self.port == 0, _SHARED_PORT),
+            (self.reuse_port and sys.platform != "linux", _SHARED_ON_LINUX),
         ):
             if is_wrong:
                 raise SettingsError(message)

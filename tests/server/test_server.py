@@ -9,11 +9,11 @@ from paymock.server.signals import HANGUP, STOP_SIGNALS
 
 @pytest.mark.skipif(not HANGUP, reason="needs SIGHUP")
 def test_a_hangup_before_there_is_an_event_loop_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> None:
+    def interrupt(**_: object) -> None:
         signal.raise_signal(signal.SIGHUP)
         raise InterruptedError
 
-    monkeypatch.setattr(server, "_new_event_loop", interrupt)
+    monkeypatch.setattr("asyncio.Runner", interrupt)
     monkeypatch.setattr(server, "stop_signals", lambda: STOP_SIGNALS)  # wherever the tests run
     hangups: list[bool] = []
     starting = server.Server([cast("Any", None)], [], lambda: None, on_hangup=lambda: hangups.append(True))

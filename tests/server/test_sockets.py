@@ -36,6 +36,18 @@ def test_the_url_has_a_host_that_can_be_opened(host: str | None, shown: str) -> 
         assert listener.url == f"http://{shown}:{listener.port}"
 
 
+@pytest.mark.parametrize("port", [0, None])
+def test_an_address_that_the_machine_does_not_have_is_left_out(
+    port: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ::1 where IPv6 is off."""
+    monkeypatch.setattr("paymock.server.sockets._LOOPBACK", ("127.0.0.1", "203.0.113.1"))
+    with Listener(Address("127.0.0.1", 0)) as free:
+        free_port = free.port
+    with Listener(Address(None, free_port if port is None else port)) as listener:
+        assert [sock.getsockname()[0] for sock in listener.sockets] == ["127.0.0.1"]
+
+
 def test_a_refused_start_leaves_no_address_bound() -> None:
     with Listener(Address(None, 0)) as listener:
         first = listener.sockets[0]

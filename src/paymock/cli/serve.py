@@ -42,25 +42,14 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(flag, *names, cls=CommonOption, **shown, **settings)
 
 
-_GONE = {
-    "--workers": "start several servers with --reuse-port",
-    "--reset-time": "the store holds no time any more, so omit it",
-}
-"""Options of earlier versions, and what to use instead."""
+def _gone(instead: str) -> dict[str, Any]:
+    """An option of earlier versions is refused, and its environment variable: ignored, they would mislead."""
 
+    def refuse(ctx: click.Context, option: click.Parameter, value: object) -> None:
+        if value is not None:
+            raise click.UsageError(f"{option.get_error_hint(ctx)} no longer exists: {instead}")
 
-def _refuse(ctx: click.Context, option: click.Parameter, value: object) -> None:
-    if value is not None:
-        raise click.UsageError(f"{option.get_error_hint(ctx)} no longer exists: {_GONE[option.opts[0]]}")
-
-
-def _gone(function: F) -> F:
-    """Refuse the options of earlier versions and their environment variables: ignored, they would mislead."""
-    for flag in _GONE:
-        gone: dict[str, Any] = {"expose_value": False, "hidden": True, "callback": _refuse, "default": None}
-        flags = (f"{flag}/--no{flag[1:]}",) if flag == "--reset-time" else (flag,)
-        function = _option(*flags, **gone)(function)
-    return function
+    return {"expose_value": False, "hidden": True, "default": None, "callback": refuse}
 
 
 _RETENTION = Duration(86_400)
@@ -158,7 +147,8 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option("--no-access-log/--access-log", help="Do not log requests.")
 @_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
-@_gone
+@_option("--workers", **_gone("start several servers with --reuse-port"))
+@_option("--reset-time/--no-reset-time", **_gone("the store holds no time any more, so omit it"))
 def serve(**options: Any) -> None:
     """Start the server."""
 

@@ -78,7 +78,9 @@ class Announcer:
                 with contextlib.suppress(OSError):
                     draft.unlink()
                 raise StartError(f"cannot write the ready file {self._path}: {error.strerror}") from None
-        store, count = _without_secrets(self._output.store), len(self._output.keys)
+        count, scheme = len(self._output.keys), self._output.store.partition(":")[0]
+        path = sqlite_path(self._output.store) if scheme == "sqlite" else ""
+        store = f"{scheme}://{path}"  # other URLs may hold secrets
         options = "" if url == f"http://127.0.0.1:{DEFAULT_PORT}" else f" --url {shlex.quote(url)}"
         options += " --key KEY" if count else ""
         example = f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"
@@ -109,9 +111,3 @@ class Announcer:
         if not self._is_silent:
             end_line()
             self.log.event("stopped", f"stopped ({reason})", reason=reason)
-
-
-def _without_secrets(url: str) -> str:
-    """Return the part of a store's URL that holds no secrets: the path of a file, or only the scheme."""
-    scheme = url.partition(":")[0]
-    return f"sqlite://{sqlite_path(url)}" if scheme == "sqlite" else f"{scheme}://"

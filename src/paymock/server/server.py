@@ -45,7 +45,6 @@ class Server:
         self._grace = grace
         self._on_hangup = on_hangup
         self._watch_stdin = watch_stdin
-        self._stop_signals: tuple[signal.Signals, ...] = ()
         self._stop_reason = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
@@ -54,14 +53,32 @@ class Server:
 
     def run(self) -> str:
         """Serve until `stop` is called, or, in the main thread, until a signal comes. Return the reason."""
+        new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+        with contextlib.suppress(ImportError):  # uvloop is not for every system
+            from uvloop import new_event_loop
+
+        def on_signal(number: int, _: object) -> None:
+            """Stop gracefully at the first signal, and end the process at once at the second."""
+            if number not in to_stop:
+                self._call_soon(self._on_hangup)
+            elif self._stopping:
+                os._exit(128 + number)
+            else:
+                self.stop_in_time(signal.Signals(number).name)
+
+        def watch_stdin() -> None:
+            while not stdin_ended():
+                pass
+            self.stop_in_time("standard input closed")
+
         with contextlib.ExitStack() as stack:
             if threading.current_thread() is threading.main_thread():
-                self._stop_signals = stop_signals()
-                stack.enter_context(handling_signals(self._handle_signal, {*self._stop_signals, *HANGUP}))
-            runner = stack.enter_context(asyncio.Runner(loop_factory=_new_event_loop))
+                to_stop = stop_signals()
+                stack.enter_context(handling_signals(on_signal, {*to_stop, *HANGUP}))
+            runner = stack.enter_context(asyncio.Runner(loop_factory=new_event_loop))
             self._loop = runner.get_loop()
             if self._watch_stdin:  # in a thread, since an event loop can read neither files nor on Windows
-                threading.Thread(target=self._stop_at_end_of_stdin, daemon=True).start()
+                threading.Thread(target=watch_stdin, daemon=True).start()
             runner.run(self._serve())
         return self._stop_reason
 
@@ -85,6 +102,9 @@ class Server:
                 self._loop.call_soon_threadsafe(callback)
 
     async def _serve(self) -> None:
+        """Accept connections until a stop. Then end requests that wait, let others finish within the grace
+        period, abort the rest, and close the connections to the store.
+        """
         # At most half of the connections are for requests that wait.
         self._app.limit_waiting(self.states[0].connections.limit // 2)
         accepting: list[Acceptor | asyncio.Server] = []
@@ -106,12 +126,6 @@ class Server:
                 await acceptor.close()
             else:
                 acceptor.close()
-        await self._finish()
-
-    async def _finish(self) -> None:
-        """End requests that wait, let others finish within the grace period, abort the rest, and close the
-        connections to the store.
-        """
         self._app.stop()
         for state in self.states:
             for connection in state.connections:
@@ -132,25 +146,3 @@ class Server:
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [task for state in self.states for task in state.tasks]
-
-    def _handle_signal(self, number: int, frame: object) -> None:
-        """Stop gracefully at the first signal, and end the process at once at the second."""
-        if number not in self._stop_signals:
-            self._call_soon(self._on_hangup)
-            return
-        if self._stopping:
-            os._exit(128 + number)
-        self.stop_in_time(signal.Signals(number).name)
-
-    def _stop_at_end_of_stdin(self) -> None:
-        while not stdin_ended():
-            pass
-        self.stop_in_time("standard input closed")
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # it is not for every system
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

@@ -1,12 +1,9 @@
 """The listening sockets of a server, and its URL."""
 
-import contextlib
 import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 from paymock.server.accept import BACKLOG
 from paymock.server.process import StartError
@@ -28,7 +25,23 @@ class Listener:
     """
 
     def __init__(self, address: Address) -> None:
-        self.sockets = _bind(address)
+        for attempt in range(_PORT_ATTEMPTS):
+            try:
+                self.sockets = _bind(address)
+                break
+            except UnicodeError:
+                raise StartError(f"{address.host} is not a host name") from None
+            except OSError as error:
+                in_use = error.errno == errno.EADDRINUSE
+                if in_use and address.port == 0 and attempt < _PORT_ATTEMPTS - 1:
+                    continue  # a free port of one address family was in use in the other
+                where = f"{address.host or _LOOPBACK[0]} port {address.port}"
+                message = f"cannot listen on {where}: {error.strerror or error}"
+                if in_use:
+                    use = "" if address.reuse_port else f", or use {address.free_port_option} for a free one"
+                    whose = " without --reuse-port" if address.reuse_port else ""
+                    message = f"port {address.port} is in use{whose}: stop what listens there{use}"
+                raise StartError(message) from None
         self.port: int = self.sockets[0].getsockname()[1]
         host = address.host or _LOOPBACK[0]
         host = _WILDCARDS.get(host, host)
@@ -43,62 +56,36 @@ class Listener:
 
 
 def _bind(address: Address) -> list[socket.socket]:
-    for attempt in range(_PORT_ATTEMPTS):
-        with contextlib.ExitStack() as stack:
-            try:
-                sockets = [stack.enter_context(sock) for sock in _listening(address)]
-            except UnicodeError:
-                raise StartError(f"{address.host} is not a host name") from None
-            except OSError as error:
-                in_use = error.errno == errno.EADDRINUSE
-                if in_use and address.port == 0 and attempt < _PORT_ATTEMPTS - 1:
-                    continue  # a free port of one address family was in use in the other
-                where = f"{address.host or _LOOPBACK[0]} port {address.port}"
-                message = f"cannot listen on {where}: {error.strerror or error}"
-                if in_use:
-                    use = "" if address.reuse_port else f", or use {address.free_port_option} for a free one"
-                    whose = " without --reuse-port" if address.reuse_port else ""
-                    message = f"port {address.port} is in use{whose}: stop what listens there{use}"
-                raise StartError(message) from None
-            stack.pop_all()
-            return sockets
-    raise StartError("no port is free on both loopback addresses")
-
-
-def _listening(address: Address) -> Iterator[socket.socket]:
-    """Yield a listening socket for each address of the host, all on one port."""
-    port = address.port
-    for host in _LOOPBACK if address.host is None else (address.host,):
-        for family, _, _, _, place in socket.getaddrinfo(
-            host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        ):
-            try:
-                listener = _listen(family, (place[0], port, *place[2:]), reuse_port=address.reuse_port)
-            except OSError as error:
-                unavailable = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-                if port == address.port or not unavailable:
-                    raise
-            else:
-                port = listener.getsockname()[1]
-                yield listener
-
-
-def _listen(family: socket.AddressFamily, place: Any, *, reuse_port: bool) -> socket.socket:
-    # With the default protocol number, asyncio does not recognize TCP and leaves Nagle's algorithm enabled.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if sys.platform == "linux":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(reuse_port))
-            timeout = round(SEND_TIMEOUT_SECONDS * 1000)  # connections inherit it
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(place)
-        listener.listen(BACKLOG)
-        listener.settimeout(0)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    """Return a listening socket for each address of the host, all on one port."""
+    sockets: list[socket.socket] = []
+    results = [
+        result
+        for host in (_LOOPBACK if address.host is None else (address.host,))
+        for result in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    ]
+    for family, _, _, _, (host, _, *scope) in results:
+        port = sockets[0].getsockname()[1] if sockets else address.port
+        listener = None
+        try:
+            # With the default protocol number, asyncio would leave Nagle's algorithm enabled.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            if os.name == "posix":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if sys.platform == "linux":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(address.reuse_port))
+                timeout = round(SEND_TIMEOUT_SECONDS * 1000)  # connections inherit it
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind((host, port, *scope))
+            listener.listen(BACKLOG)
+            listener.settimeout(0)
+            sockets.append(listener)
+        except OSError as error:
+            unavailable = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+            unneeded = [listener] if sockets and unavailable else [listener, *sockets]
+            for sock in filter(None, unneeded):
+                sock.close()
+            if not (sockets and unavailable):
+                raise
+    return sockets
