@@ -112,7 +112,7 @@ class RedisSentinel(RedisEngine):
         self.nodes = nodes
         settings = [
             f"monitor paymock 127.0.0.1 {nodes[0].port} 1",
-            "down-after-milliseconds paymock 300",
+            "down-after-milliseconds paymock 1000",  # a busy machine is slow to answer
             "failover-timeout paymock 2000",
         ]
         if password := nodes[0].login.get("password"):

@@ -33,6 +33,9 @@ BUDGET_SECONDS = 0.9
 one that does not return fails within two seconds, too.
 """
 
+_CONNECT_SECONDS = 0.6
+"""How long the connection may take, and again the first exchange on it."""
+
 SILENCE_SECONDS = 2.0
 """A subscription without a message for so long is checked, and closed after twice as long."""
 
@@ -49,7 +52,7 @@ _OPTIONS: dict[str, Any] = {
     "decode_responses": False,
     "health_check_interval": 0,
     "retry": Retry(NoBackoff(), 0),
-    "socket_connect_timeout": BUDGET_SECONDS,
+    "socket_connect_timeout": _CONNECT_SECONDS,
     "socket_timeout": None,
 }
 
@@ -198,7 +201,7 @@ class Client:
         return split(outcomes)
 
     async def _greet(self, connection: AbstractConnection) -> None:
-        async with asyncio.timeout(BUDGET_SECONDS):
+        async with asyncio.timeout(_CONNECT_SECONDS):
             await connection.on_connect()
         self._on_connect()
 
