@@ -222,7 +222,8 @@ async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 1
 
 
-async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost() -> None:
+@pytest.mark.parametrize("fault", ["status=503", "drop"])
+async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost(fault: str) -> None:
     class LosingStore(SharedStore):
         loses = False
 
@@ -232,9 +233,15 @@ async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost()
                 raise PaymockError("store_unavailable")
             return replaced
 
+        async def add(self, *args: Any, **options: Any) -> AddResult:
+            added = await super().add(*args, **options)
+            if self.loses:
+                raise PaymockError("store_unavailable")
+            return added
+
     store = LosingStore()
     app = UseCases(store)
-    await app.control.fault_rules.add(SANDBOX, AddFault(fault="status=503"))
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault=fault))
     store.loses = True
     assert (await refusal(creation(app, "order-1001-payment"))).kind.code == "store_unavailable"
     store.loses = False

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import NamedTuple
 
-from paymock.app.lookup import PaymentSnapshot, find_payment
+from paymock.app.lookup import find_payment
 from paymock.payments import checkout
 from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import Checkout
@@ -35,7 +35,10 @@ class CheckoutService:
 
     async def show(self, payment_id: str) -> CheckoutView:
         """Return the current checkout. Raises PaymockError `payment_not_found`."""
-        payment = await self._find(payment_id)
+        try:
+            payment = await find_payment(self._sandboxes, self._sandbox_of(payment_id), payment_id)
+        except PaymockError as error:
+            raise _unknown_payment() if error.status == 404 else error from None
         record, state = payment.record, payment.state
         chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}
         shown = {record.asset, *(deposit.transfer.other_asset or record.asset for deposit in state.deposits)}
@@ -48,7 +51,9 @@ class CheckoutService:
         if payment.elapsed < PAYMENT_WINDOW:  # its end changes the view, but not every payment
             changes.append(payment.seconds_to(PAYMENT_WINDOW))
         seconds = min((change for change in changes if change is not None), default=None)
-        return CheckoutView(current, seconds, (current.headline, _mark(payment)))
+        sandbox = payment.sandbox
+        mark = sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, state
+        return CheckoutView(current, seconds, (current.headline, mark))
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
         """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is
@@ -74,23 +79,11 @@ class CheckoutService:
                 if not started:
                     raise
 
-    async def _find(self, payment_id: str) -> PaymentSnapshot:
-        sandbox = self._sandbox_of(payment_id)
-        try:
-            return await find_payment(self._sandboxes, sandbox, payment_id)
-        except PaymockError as error:
-            raise _unknown_payment() if error.status == 404 else error from None
-
     def _sandbox_of(self, payment_id: str) -> str:
         token = parse_token(payment_id, PAYMENT_PREFIX)
         if token is None:
             raise _unknown_payment()
         return self._sandboxes.sandbox_of(token)
-
-
-def _mark(payment: PaymentSnapshot) -> object:
-    sandbox = payment.sandbox
-    return sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, payment.state
 
 
 def _unknown_payment() -> PaymockError:

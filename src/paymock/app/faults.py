@@ -130,7 +130,9 @@ class FaultInjection:
                     snapshot.record, target, numbers, header=attempt.header, takes_override=is_new
                 )
                 if isinstance(decision, NeedsAttemptNumber):
-                    numbers[decision.key] = await self._count_attempt(attempt, decision.key)
+                    text = f"{attempt.identity}\n{decision.key}"
+                    key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+                    numbers[decision.key] = await self._sandboxes.increment(sandbox, f"fault {key}")
                     continue
                 if is_new and (decision.fault is None or decision.fault.after):
                     try:
@@ -144,11 +146,6 @@ class FaultInjection:
                 elif await self._sandboxes.store(snapshot, decision.after):
                     return decision, None
                 deadline.check()
-
-    async def _count_attempt(self, attempt: RequestAttempt, fault: str) -> int:
-        """Return how often the request has been attempted with `fault`, this time included."""
-        key = hashlib.blake2b(f"{attempt.identity}\n{fault}".encode(), digest_size=16).hexdigest()
-        return await self._sandboxes.increment(attempt.sandbox, f"fault {key}")
 
     async def hold(self, sandbox: str, rule_id: str | None) -> None:
         """Return when the rule has been deleted, after MAX_HANG seconds, or when the server stops. Until

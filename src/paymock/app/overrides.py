@@ -94,21 +94,16 @@ def _enqueued(queue: Queue, added: Override) -> Queue:
 
 
 def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
-    record = snapshot.record
-    scenarios = [
+    scenarios, faults = snapshot.record.scenarios, snapshot.record.faults
+    pending = [(one, one.value, None) for one in scenarios] + [(one, None, one.value) for one in faults]
+    data = [
         schemas.PendingOverride(
-            scenario=one.value,
-            fault=None,
+            scenario=scenario,
+            fault=fault,
             times=one.times,
             course=course_of(scenario_of(one.value, one.custom_scenario)) if one.custom_scenario else UNSET,
             order_id=one.order_id or UNSET,
         )
-        for one in record.scenarios
+        for one, scenario, fault in pending
     ]
-    faults = [
-        schemas.PendingOverride(
-            scenario=None, fault=one.value, times=one.times, order_id=one.order_id or UNSET
-        )
-        for one in record.faults
-    ]
-    return schemas.PendingOverrideList(data=scenarios + faults)
+    return schemas.PendingOverrideList(data=data)
