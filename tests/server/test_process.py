@@ -1,4 +1,4 @@
-"""The garbage collector is tuned in a process that only runs a server, and unchanged in any other."""
+"""The garbage collector of servers, and signals that come at the worst moments."""
 
 import asyncio
 import gc
@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 
+from harness.server_process import environment
 from paymock.rules.errors import PaymockError
 from paymock.server.process import GC_THRESHOLDS
 from paymock.stores.memory import MemoryStore
@@ -50,3 +51,105 @@ def test_a_refused_creation_leaves_no_cycle() -> None:
         assert asyncio.run(refuse())() is None
     finally:
         gc.enable()
+
+
+def output_of(script: str) -> str:
+    """What a script prints that ends with status 0."""
+    command = [sys.executable, "-c", script]
+    return subprocess.check_output(
+        command, env=environment(), stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+SIGNAL_IN_A_CALLBACK = """
+import signal, sys
+from paymock.cli import main
+from paymock.server import run
+
+class Finalized:
+    def __del__(self):  # Python ignores exceptions in it
+        signal.raise_signal(signal.SIGTERM)
+
+def serve(*_):
+    Finalized()
+    print("the process went on")
+
+run.serve = serve
+sys.argv = ["paymock", "serve"]
+main.main()
+"""
+
+
+@pytest.mark.process
+def test_a_signal_during_a_callback_of_the_interpreter_is_not_lost() -> None:
+    assert output_of(SIGNAL_IN_A_CALLBACK) == ""
+
+
+SIGNAL_AT_EACH_LINE = """
+import asyncio, signal, sys
+from paymock.server import process
+
+calls = []
+process.exit_after_timeout = lambda: calls.append("canceled")
+signal.signal(signal.SIGTERM, lambda *_: calls.append("previous handler"))
+
+async def main():
+    return "result"
+
+def run_with_signal_at(line):
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if frame.f_code.co_filename not in (process.__file__, signal.__file__):
+            return None
+        count += event == "line"
+        if count == line and event == "line":
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        return process.run_until_signal(main)
+    except SystemExit as exit:
+        return exit.code
+    finally:
+        sys.settrace(None)
+
+outcomes = set()
+for line in range(1, 100):
+    calls.clear()
+    outcomes.add((run_with_signal_at(line), *calls))
+print(sorted(outcomes, key=str))
+"""
+
+
+@pytest.mark.process
+def test_a_signal_is_not_lost_at_whatever_line_it_comes() -> None:
+    """It cancels the coroutine, or is handled by the previous handler."""
+    outcomes = "[('result', 'previous handler'), ('result',), (0, 'canceled')]"
+    assert output_of(SIGNAL_AT_EACH_LINE) == f"{outcomes}\n"
+
+
+HANGUPS = """
+import atexit, signal, sys
+from paymock.cli import main
+from paymock.server import run, server
+
+def hang_up(*_):
+    signal.raise_signal(signal.SIGHUP)
+    return "hangup"
+
+load_catalog = run.load_catalog
+run.load_catalog = lambda path: hang_up() and load_catalog(path)
+server.Server.run = hang_up
+atexit.register(hang_up)
+sys.argv = ["paymock", "serve", "--port", "0"]
+main.main()
+"""
+
+
+@pytest.mark.process
+def test_a_hangup_does_not_end_a_server_that_starts_or_ends() -> None:
+    assert output_of(HANGUPS) == "stopped (hangup)\n"

@@ -4,7 +4,7 @@ from typing import Any, cast
 import pytest
 
 from paymock.server import server
-from paymock.server.signals import HANGUP, STOP_SIGNALS
+from paymock.server.process import HANGUP, STOP_SIGNALS
 
 
 @pytest.mark.skipif(not HANGUP, reason="needs SIGHUP")

@@ -1,11 +1,15 @@
+import asyncio
+import errno
 import socket
 import sys
+from contextlib import ExitStack
 
 import pytest
 
 from paymock.server.process import StartError
-from paymock.server.sockets import Listener
+from paymock.server.sockets import Acceptor, Listener
 from paymock.settings import Address
+from tests.support.virtual_time import run
 
 
 def test_all_addresses_of_localhost_are_bound_to_the_same_port() -> None:
@@ -71,3 +75,75 @@ def test_a_port_is_shared_by_those_who_say_so_alone() -> None:
         pytest.raises(StartError, match=f"port {listener.port} is in use without --reuse-port: stop"),
     ):
         Listener(Address(None, listener.port, reuse_port=True))
+
+
+class WithoutDescriptors(socket.socket):
+    """A listening socket that has no free file descriptor `failures` times."""
+
+    failures = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+def listening() -> WithoutDescriptors:
+    sock = WithoutDescriptors()
+    sock.bind(("127.0.0.1", 0))
+    sock.listen(64)
+    sock.settimeout(0)
+    return sock
+
+
+class Connections(list[asyncio.BaseTransport]):
+    """Connections that stay open."""
+
+    def protocol(self) -> asyncio.Protocol:
+        opened = self
+
+        class Connection(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                opened.append(transport)
+
+        return Connection()
+
+
+def test_without_a_file_descriptor_it_closes_idle_connections_and_tries_again_soon() -> None:
+    async def accept() -> tuple[int, float, int]:
+        loop, connections, idle = asyncio.get_running_loop(), Connections(), [True, True, False]
+        with ExitStack() as stack:
+            sock = listening()
+            sock.failures = 3
+            acceptor = Acceptor([sock], connections.protocol, lambda: idle.pop(0))
+            started = loop.time()
+            stack.enter_context(socket.create_connection(sock.getsockname(), 60))
+            while not connections:
+                await asyncio.sleep(0.001)
+            took = loop.time() - started
+            await acceptor.close()
+            for connection in connections:
+                connection.close()
+            return len(connections), took, len(idle)
+
+    accepted, seconds, left = run(accept())
+    assert (accepted, left) == (1, 0)
+    assert 0.102 < seconds < 0.5  # asyncio would wait for a second
+
+
+def test_a_close_accepts_what_waits_and_then_refuses() -> None:
+    async def close() -> int:
+        connections = Connections()
+        with ExitStack() as stack:
+            sock = listening()
+            acceptor = Acceptor([sock], connections.protocol, bool)
+            for _ in range(40):  # more than one iteration of the event loop accepts
+                stack.enter_context(socket.create_connection(sock.getsockname(), 60))
+            await acceptor.close()
+            assert sock.fileno() == -1
+            for connection in connections:
+                connection.close()
+            return len(connections)
+
+    assert run(close()) == 40

@@ -18,9 +18,8 @@ from paymock.sandbox.clock import Clock, SystemClock, synchronize
 from paymock.sandbox.metadata import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
 from paymock.server.announce import Announcer, Output
-from paymock.server.process import StartError
+from paymock.server.process import HANGUP, StartError, run_until_signal, stop_signals
 from paymock.server.server import GRACE_SECONDS, Server
-from paymock.server.signals import HANGUP, run_until_signal, stop_signals
 from paymock.server.sockets import Listener
 from paymock.settings import MEMORY_STORE, Settings, SettingsError
 from paymock.stores.base import Store, StoreError

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from paymock.http.protocol import HttpProtocol, ServerState
-from paymock.server.accept import Acceptor
-from paymock.server.signals import HANGUP, exit_after_timeout, handling_signals, stdin_ended, stop_signals
-from paymock.server.sockets import Listener
+from paymock.server.process import HANGUP, exit_after_timeout, handling_signals, stop_signals
+from paymock.server.sockets import Acceptor, Listener
 from paymock.web.application import Application
 
 GRACE_SECONDS = 3
@@ -67,8 +66,9 @@ class Server:
                 self.stop_in_time(signal.Signals(number).name)
 
         def watch_stdin() -> None:
-            while not stdin_ended():
-                pass
+            with contextlib.suppress(OSError):  # its terminal is gone
+                while os.read(0, 4096):
+                    pass
             self.stop_in_time("standard input closed")
 
         with contextlib.ExitStack() as stack:
