@@ -262,7 +262,15 @@ def initialize(path: Path, check: Check | None = None) -> None:
     try:
         if not path.exists():
             _create(path)
-        _check_version(path, check)
+        # Its version is read without writing anything, not even what a killed server left in the log.
+        has_log = path.with_name(f"{path.name}-wal").exists()
+        uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            with suppress(sqlite3.OperationalError):  # a schema without these tables
+                [stored] = select_values(connection, METADATA, (STATE,))
+                if check is not None and stored is not None:
+                    check(stored)  # names the version
+            check_schema(connection)
         with closing(connect(path, _START_SECONDS)) as connection:
             if path.stat().st_size <= _MAX_CHECKED_BYTES:
                 [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
@@ -324,20 +332,6 @@ def check_schema(connection: sqlite3.Connection) -> None:
         raise StoreError("it is not a file of paymock")
     if version != SCHEMA_VERSION:
         raise StoreError(f"another version of paymock wrote it (schema {version}, not {SCHEMA_VERSION})")
-
-
-def _check_version(path: Path, check: Check | None) -> None:
-    """Raise StoreError or PaymockError if the file is of another program or version. Nothing is written, not
-    even what a killed server left in the write-ahead log.
-    """
-    has_log = path.with_name(f"{path.name}-wal").exists()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-        with suppress(sqlite3.OperationalError):  # a schema without these tables
-            [stored] = select_values(connection, METADATA, (STATE,))
-            if check is not None and stored is not None:
-                check(stored)  # names the version
-        check_schema(connection)
 
 
 def _file_id(status: os.stat_result) -> _FileId:

@@ -65,7 +65,9 @@ class SqliteStore:
         file = StoreFile(path)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[Read] = Batcher(self._run_short_reads)
-        self._changes: Batcher[_Change] = Batcher(self._run_changes)
+        self._changes: Batcher[_Change] = Batcher(
+            lambda changes: self._writer.run(partial(self._commit, changes))
+        )
 
     @property
     def connections(self) -> int:
@@ -228,9 +230,6 @@ class SqliteStore:
     async def _change(self, step: Callable[[Transaction], T], *, durable: bool = True) -> T:
         outcome: T = await self._changes.submit(_Change(step, durable))
         return outcome
-
-    async def _run_changes(self, changes: Sequence[_Change]) -> list[Any]:
-        return await self._writer.run(partial(self._commit, changes))
 
     def _commit(self, changes: Sequence[_Change], connection: Connection) -> list[Any]:
         durable = any(change.durable for change in changes)
