@@ -1,4 +1,6 @@
-"""The commands `clock` and `advance`."""
+"""The commands on a sandbox as a whole: `clock`, `advance` and `reset`."""
+
+import sys
 
 import click
 
@@ -95,6 +97,22 @@ def clock(client: ApiClient, *, speed: float | None, as_json: bool) -> None:
     """
     clock = client.clock() if speed is None else client.call("setClock", body={"speed": speed})
     _show_clock(clock, as_json=as_json)
+
+
+@click.command
+@with_client
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, as a terminal does.")
+@as_json
+def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
+    """Empty the sandbox.
+
+    Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules and the journal, and resets
+    the clock.
+    """
+    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        click.confirm("Delete all payments of the sandbox, and all else in it?", abort=True, err=True)
+    client.call("reset")
+    show({"reset": True}, [], as_json=as_json, empty="the sandbox is empty")
 
 
 def _show_clock(clock: Json, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The commands `next` and `fault`."""
+"""The commands on what is simulated: `scenarios`, `next` and `fault`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +18,65 @@ from paymock.cli.options import (
     complete_newest,
     server_url,
 )
-from paymock.cli.output import Column, show, table_lines
-from paymock.cli.scenarios import read_file
+from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.client.http import Json
+from paymock.payments.files import FileError, read_scenarios
+from paymock.payments.views import listed_scenario
 from paymock.rules.faults import FAULT_FORM
-from paymock.schemas.control import MAX_TIMES
+from paymock.rules.scenarios import SCENARIOS, Scenario
+from paymock.rules.timeline import summarize
+from paymock.schemas.control import MAX_TIMES, ScenarioList
 from paymock.schemas.scenarios import course_of
-from paymock.text import format_times
+from paymock.text import format_times, timeline_line
+
+
+@click.group(invoke_without_command=True)
+@as_json
+@click.pass_context
+def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
+    """List the scenarios.
+
+    `check` shows the timelines of the scenarios in a file of your own.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    rows = [*map(summarize, SCENARIOS.values())]
+    columns = [
+        Column("SCENARIO", [row.name for row in rows]),
+        Column("FINAL STATUS", [row.final_status for row in rows], 2),
+        Column("AFTER", [row.after for row in rows], 3),
+        Column("SIMULATES", [row.description for row in rows], 1),
+    ]
+    lines = table_lines(columns, terminal_width(), wrapped=True)
+    show({"data": [row._asdict() for row in rows]}, lines, as_json=as_json)
+
+
+@scenarios.command
+@click.argument("file", type=FILE)
+@as_json
+def check(*, file: Path, as_json: bool) -> None:
+    """Show the timelines of the scenarios of FILE, for a due of 1,000,000 raw units.
+
+    FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
+    """
+    listed = [*map(listed_scenario, _read_file(file))]
+    lines: list[str] = []
+    for scenario in listed:
+        lines += ["", f"{scenario.name}  {scenario.final_status}"]
+        lines += [f"  {scenario.simulates}"] if scenario.simulates else []
+        lines += [
+            f"  {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
+            for entry in scenario.timeline
+        ]
+    show(ScenarioList(data=listed), lines[1:], as_json=as_json)
+
+
+def _read_file(file: Path) -> list[Scenario]:
+    """The scenarios of a TOML file. Raises CommandError."""
+    try:
+        return [*read_scenarios(file).values()]
+    except FileError as error:
+        raise CommandError(str(error)) from None
 
 
 @click.command
@@ -67,7 +119,7 @@ def next(  # noqa: A001 - the name of the command
     if has_override:
         custom = None
         if course is not None:
-            found = read_file(course)
+            found = _read_file(course)
             if len(found) != 1:
                 raise CommandError(f"--course needs a file of one scenario, and {course} has {len(found)}")
             custom = msgspec.to_builtins(course_of(found[0]))

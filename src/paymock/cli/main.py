@@ -25,8 +25,8 @@ COMMANDS = {
         "clock": "clock", "advance": "clock", "deposit": "payments", "next": "fault", "fault": "fault",
     },
     "Your application": {
-        "requests": "requests", "coverage": "coverage", "verify": "verify", "reset": "reset",
-        "scenarios": "scenarios",
+        "requests": "requests", "coverage": "requests", "verify": "verify", "reset": "clock",
+        "scenarios": "fault",
     },
 }  # fmt: skip
 """The commands in the groups and the order of the help, each with its module."""
