@@ -14,7 +14,7 @@ from paymock import __version__
 from paymock.http.checks import Keyring, requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import error_response
-from paymock.payments import checkout, endpoints, views
+from paymock.payments import checkout, views
 from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
@@ -95,7 +95,7 @@ def payment_examples() -> Mapping[str, tuple[str, int]]:
 def all_examples() -> Mapping[str, Example]:
     """Every example by name."""
     created = record("happy_path")
-    endpoint = endpoints.create_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
+    endpoint = views.create_endpoint_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     finalized = views.render(created, NOW + 13_000)
     chain, assets = CATALOG.chains[CHAIN], CATALOG.assets(CHAIN) or {}
     all_by_name = {
@@ -111,8 +111,8 @@ def all_examples() -> Mapping[str, Example]:
         "chains": _example("The supported chains", {"data": list(CATALOG.chains.values())}),
         "assets": _example("The assets of one chain", {"data": list(assets.values())}),
         "create_webhook_endpoint": Example("Two events", ENDPOINT),
-        "webhook_endpoint_created": _example("With its secret", endpoints.render_created(endpoint)),
-        "webhook_endpoints": _example("One endpoint", {"data": [endpoints.render(endpoint)]}),
+        "webhook_endpoint_created": _example("With its secret", views.render_created_endpoint(endpoint)),
+        "webhook_endpoints": _example("One endpoint", {"data": [views.render_endpoint(endpoint)]}),
         "checkout": _example(
             "The customer is asked to pay",
             checkout.checkout(created, CREATED, 0, 1.0, chain, assets),

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from paymock.app.lookup import find_payment
 from paymock.payments import checkout
-from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import Checkout
+from paymock.payments.files import Catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PAYMENT_WINDOW

@@ -26,7 +26,7 @@ from paymock.app.overrides import Overrides
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
-from paymock.payments.catalog import Catalog
+from paymock.payments.files import Catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from paymock.app.lookup import find_payment
-from paymock.payments import endpoints, records, views
-from paymock.payments.catalog import Catalog
+from paymock.payments import records, views
+from paymock.payments.files import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
@@ -120,19 +120,21 @@ class PaymentsService:
 
         def new(token: str, now: int, sandbox: SandboxRecord) -> _NewEndpoint:
             sandbox = after_decision(request.decision, sandbox, CREATE_ENDPOINT)
-            return endpoints.create_record(request.body, token, request.fingerprint, now), sandbox
+            return views.create_endpoint_record(request.body, token, request.fingerprint, now), sandbox
 
-        created = await self._sandboxes.create(request, EndpointRecord, new, limit=endpoints.MAX_ENDPOINTS)
+        created = await self._sandboxes.create(request, EndpointRecord, new, limit=views.MAX_ENDPOINTS)
         if created.replayed:
             after_decision(request.decision, created.snapshot.record, CREATE_ENDPOINT, is_replay=True)
-        return endpoints.render_created(created.record), created.replayed, _key_expired(created)
+        return views.render_created_endpoint(created.record), created.replayed, _key_expired(created)
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:
         """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
-        page = await self._sandboxes.page(sandbox, EndpointRecord.KIND, limit=endpoints.MAX_ENDPOINTS)
+        page = await self._sandboxes.page(sandbox, EndpointRecord.KIND, limit=views.MAX_ENDPOINTS)
         oldest_first = (records.decode(value) for _, value in reversed(page))
         return WebhookEndpointList(
-            data=[endpoints.render(record) for record in oldest_first if isinstance(record, EndpointRecord)]
+            data=[
+                views.render_endpoint(record) for record in oldest_first if isinstance(record, EndpointRecord)
+            ]
         )
 
     async def ready(self) -> None:

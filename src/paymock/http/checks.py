@@ -1,5 +1,5 @@
-"""Checks of request headers: host, API key, media type, idempotency key and scenario. Specification:
-"Authentication", "Limits", "Scenarios".
+"""The checks before the handlers: the host, against DNS rebinding; the API key; the origin (CORS); headers.
+Specification: "Authentication", "Limits", "Scenarios".
 """
 
 import hmac
@@ -7,20 +7,172 @@ import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Any
 
 from paymock.cache import BoundedCache
 from paymock.http.requests import Request
+from paymock.http.responses import Response
+from paymock.http.routing import CHECKOUT, METHODS, PUBLIC, Match
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.settings import OPEN_KEY_EXAMPLE, Address
 from paymock.text import OPEN_KEY, SANDBOX_NAME
 
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
+
+_CACHED_HOSTS, _CACHED_KEYS, _MAX_CACHED_LENGTH = 256, 10_000, 256
+"""How many accepted hosts and keys are cached, and the longest: a client sends both with each request."""
+
+
+class AllowedHosts:
+    """The hosts that the server accepts in the Host header."""
+
+    def __init__(self, address: Address) -> None:
+        bound = [f"[{address.host}]" if ":" in address.host else address.host] if address.host else []
+        self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *address.allowed_hosts)}
+        self._health_checks = () if address.on_loopback else ("/livez", "/readyz")
+        self._allow_any = not address.on_loopback and not address.allowed_hosts
+        self.accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED_HOSTS)
+
+    def check(self, request: Request) -> None:
+        """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
+
+        Raises PaymockError `bad_request` without exactly one valid Host header, and `misdirected_request` if
+        the host is not allowed.
+        """
+        value = request.headers.get(b"host", b"")
+        if value in self.accepted and b"host" not in request.repeated:
+            return
+        try:
+            match = _HOST.fullmatch(request.header(b"host") or "")
+        except ValueError:
+            raise PaymockError("bad_request", "The Host header was sent twice.") from None
+        if match is None:
+            raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
+        if self._allow_any or match[1].lower() in self._allowed:
+            if len(value) <= _MAX_CACHED_LENGTH:
+                self.accepted[value] = True
+        elif request.path not in self._health_checks:
+            raise PaymockError("misdirected_request")
+
+
+REALM = 'Bearer realm="paymock"'
+_BEARER = re.compile("(?i:bearer) +([!-~]+)")
+_NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")
+
+Identity = tuple[str, str]
+"""What a key opens: the sandbox, and that of its owner, which is K for `K.NAME`."""
+
+
+class Keyring:
+    """The accepted API keys: `api_keys`, and with each K of them every `K.NAME`; in open mode, without any,
+    all of the form `mk_test_NAME`.
+    """
+
+    def __init__(self, api_keys: Iterable[str]) -> None:
+        self.replace(api_keys)
+
+    def replace(self, api_keys: Iterable[str]) -> None:
+        self._keys = [key.encode() for key in api_keys]
+        self._identities: BoundedCache[bytes, Identity] = BoundedCache(_CACHED_KEYS)
+
+    def authenticate(self, request: Request) -> None:
+        """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
+        value = request.headers.get(b"authorization", b"")
+        identity = None if b"authorization" in request.repeated else self._identities.get(value)
+        if identity is None:
+            try:
+                match = _BEARER.fullmatch(request.header(b"authorization") or "")
+            except ValueError:
+                match = None
+            identity = self._identify(match[1]) if match else None
+            if identity is None:
+                reason, challenge = "The request needs one header `Authorization: Bearer <API_KEY>`.", REALM
+                if match:
+                    reason = "This server does not accept the API key."
+                    challenge = f'{REALM}, error="invalid_token"'
+                hint = (
+                    "The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
+                    if self._keys
+                    else f"In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
+                )
+                headers = [("WWW-Authenticate", challenge)]
+                raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
+            if len(value) <= _MAX_CACHED_LENGTH:
+                self._identities[value] = identity
+        request.sandbox, request.owner = identity
+
+    def _identify(self, token: str) -> Identity | None:
+        sandbox = sandbox_of(token)
+        if not self._keys:
+            return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
+        match = _NAMED_KEY.fullmatch(token)
+        key = match[1] if match else ""
+        # All keys are compared, in constant time, so that response times do not reveal them.
+        is_key, is_named = (
+            sum([hmac.compare_digest(presented.encode(), one) for one in self._keys]) > 0
+            for presented in (token, key)
+        )
+        if is_key:
+            return sandbox, sandbox
+        return (sandbox, sandbox_of(key)) if is_named else None
+
+
+_ANY_ORIGIN = (PUBLIC.rstrip("/"), CHECKOUT, "/openapi.yaml", "/_mock/openapi.yaml")
+"""What the paths begin with that pages of any origin may request: the service, mistyped paths included, and
+the documents, but not the control API.
+"""
+
+_CORS_HEADERS = (
+    b"access-control-allow-origin: *\r\n"
+    b"access-control-expose-headers: Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, "
+    b"X-Mock-Warning, WWW-Authenticate, Allow\r\n"
+)
+_PREFLIGHT = (
+    (
+        "Access-Control-Allow-Headers",
+        "Authorization, Content-Type, Idempotency-Key, X-Mock-Scenario, X-Mock-Fault",
+    ),
+    ("Access-Control-Max-Age", "600"),
+)
+
+
+def cors_headers(path: str) -> bytes:
+    """Return the CORS headers of the reply to a request for `path`, as a part of a header block."""
+    return _CORS_HEADERS if path.startswith(_ANY_ORIGIN) else b""
+
+
+def allowed_methods(match: Match[Any]) -> str:
+    """Return the methods of a path, as the header `Allow` lists them."""
+    methods = list(match.targets)
+    return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
+
+
+def options_response(match: Match[Any] | None, request: Request) -> Response | None:
+    """Return the reply to `OPTIONS` for the path with this match; None for an unknown path.
+
+    The preflight request of a browser is granted for any path and method that a page of any origin may
+    request: the browser would hide the reply to a mistyped path, or to a wrong method, as a failure of CORS.
+    Only the usual methods are granted, and none that a page has made up.
+    """
+    methods = allowed_methods(match) if match else ""
+    headers = [("Allow", methods)] if match else []
+    if request.path.startswith(_ANY_ORIGIN):
+        requested = request.headers.get(b"access-control-request-method", b"").decode("latin-1")
+        if requested in METHODS and requested not in methods.split(", "):
+            methods = f"{methods}, {requested}".removeprefix(", ")
+        elif match is None:
+            return None  # not a preflight request
+        headers += [("Access-Control-Allow-Methods", methods), *_PREFLIGHT]
+    elif match is None:
+        return None
+    return Response(204, content_type=None, headers=tuple(headers))
+
+
 MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128
 IDEMPOTENCY_KEY = f"[!-~]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}"
 """The regular expression of idempotency keys: visible ASCII characters."""
-
-CHECKED_HEADERS = frozenset((b"authorization", b"idempotency-key", b"x-mock-scenario", b"x-mock-fault"))
-"""Headers of which handlers check every character: a control character in one gets its own error."""
 
 _IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 _JSON = b"application/json"
@@ -95,108 +247,3 @@ def requested_scenario(request: Request, scenarios: Collection[str]) -> str | No
             f"X-Mock-Scenario is not one of {', '.join(scenarios)}. The nearest is {nearest}.",
         )
     return name
-
-
-_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
-
-_CACHED_HOSTS, _MAX_HOST_LENGTH = 256, 256
-"""How many accepted headers are cached, and the longest: a client sends one with each request."""
-
-
-class AllowedHosts:
-    """The hosts that the server accepts in the Host header."""
-
-    def __init__(self, address: Address) -> None:
-        bound = [f"[{address.host}]" if ":" in address.host else address.host] if address.host else []
-        self._allowed = {host.lower() for host in (*_LOOPBACK_HOSTS, *bound, *address.allowed_hosts)}
-        self._health_checks = () if address.on_loopback else ("/livez", "/readyz")
-        self._allow_any = not address.on_loopback and not address.allowed_hosts
-        self.accepted: BoundedCache[bytes, bool] = BoundedCache(_CACHED_HOSTS)
-
-    def check(self, request: Request) -> None:
-        """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
-
-        Raises PaymockError `bad_request` without exactly one valid Host header, and `misdirected_request` if
-        the host is not allowed.
-        """
-        value = request.headers.get(b"host", b"")
-        if value in self.accepted and b"host" not in request.repeated:
-            return
-        try:
-            match = _HOST.fullmatch(request.header(b"host") or "")
-        except ValueError:
-            raise PaymockError("bad_request", "The Host header was sent twice.") from None
-        if match is None:
-            raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
-        if self._allow_any or match[1].lower() in self._allowed:
-            if len(value) <= _MAX_HOST_LENGTH:
-                self.accepted[value] = True
-        elif request.path not in self._health_checks:
-            raise PaymockError("misdirected_request")
-
-
-REALM = 'Bearer realm="paymock"'
-_BEARER = re.compile("(?i:bearer) +([!-~]+)")
-_CACHED_KEYS, _MAX_AUTHORIZATION_LENGTH = 10_000, 256
-"""For how many headers the identity is cached, and the longest: a client sends one with each request."""
-
-_NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")
-
-
-Identity = tuple[str, str]
-"""What a key opens: the sandbox, and that of its owner, which is K for `K.NAME`."""
-
-
-class Keyring:
-    """The accepted API keys: `api_keys`, and with each K of them every `K.NAME`; in open mode, without any,
-    all of the form `mk_test_NAME`.
-    """
-
-    def __init__(self, api_keys: Iterable[str]) -> None:
-        self.replace(api_keys)
-
-    def replace(self, api_keys: Iterable[str]) -> None:
-        self._keys = [key.encode() for key in api_keys]
-        self._identities: BoundedCache[bytes, Identity] = BoundedCache(_CACHED_KEYS)
-
-    def authenticate(self, request: Request) -> None:
-        """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
-        value = request.headers.get(b"authorization", b"")
-        identity = None if b"authorization" in request.repeated else self._identities.get(value)
-        if identity is None:
-            try:
-                match = _BEARER.fullmatch(request.header(b"authorization") or "")
-            except ValueError:
-                match = None
-            identity = self._identify(match[1]) if match else None
-            if identity is None:
-                reason, challenge = "The request needs one header `Authorization: Bearer <API_KEY>`.", REALM
-                if match:
-                    reason = "This server does not accept the API key."
-                    challenge = f'{REALM}, error="invalid_token"'
-                hint = (
-                    "The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
-                    if self._keys
-                    else f"In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
-                )
-                headers = [("WWW-Authenticate", challenge)]
-                raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
-            if len(value) <= _MAX_AUTHORIZATION_LENGTH:
-                self._identities[value] = identity
-        request.sandbox, request.owner = identity
-
-    def _identify(self, token: str) -> Identity | None:
-        sandbox = sandbox_of(token)
-        if not self._keys:
-            return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
-        match = _NAMED_KEY.fullmatch(token)
-        key = match[1] if match else ""
-        # All keys are compared, in constant time, so that response times do not reveal them.
-        is_key, is_named = (
-            sum([hmac.compare_digest(presented.encode(), one) for one in self._keys]) > 0
-            for presented in (token, key)
-        )
-        if is_key:
-            return sandbox, sandbox
-        return (sandbox, sandbox_of(key)) if is_named else None

@@ -1,5 +1,6 @@
 """Payments: the record that a create request makes, the states of that record, and the reply body of a state;
-and scenarios as the control API shows them. Specification: "POST /v1/payments", "Payment object".
+webhook endpoints; and scenarios as the control API shows them. Specification: "POST /v1/payments", "Payment
+object".
 """
 
 from typing import Any
@@ -8,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from paymock.payments.catalog import Catalog
-from paymock.payments.records import PaymentRecord, SimulationRecord
+from paymock.payments.files import Catalog
+from paymock.payments.records import EndpointRecord, PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
 from paymock.rules.scenarios import (
@@ -32,13 +33,16 @@ from paymock.rules.timeline import (
 )
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.control import ListedScenario, ScenarioChange
+from paymock.schemas.fields import ANY_EVENT
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
     SETTLEMENT_MODE,
     SETTLING,
     Amounts,
     Attempt,
+    CreatedWebhookEndpoint,
     CreatePayment,
+    CreateWebhookEndpoint,
     Deposit,
     EvmInvoiceInstructions,
     Funding,
@@ -47,17 +51,22 @@ from paymock.schemas.public import (
     ReceiveRequest,
     RefundToRequest,
     SettlementRequest,
+    WebhookEndpoint,
 )
 from paymock.schemas.scenarios import course_of
-from paymock.schemas.validation import Problems, checker_for, converter_for, validation_failed
+from paymock.schemas.validation import Problems, checker_for, converter_for, validate, validation_failed
 
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request has none, in milliseconds."""
 
 _convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
+_check_endpoint = checker_for(CreateWebhookEndpoint)
 
 NO_SIMULATION = SimulationRecord()
 """What is stored of a payment that no test has changed."""
+
+MAX_ENDPOINTS = 100
+"""The maximum number of webhook endpoints in a sandbox."""
 
 MAX_DEPOSITS = 100
 """The maximum number of simulated deposits of a payment: the size of its timeline is quadratic in it."""
@@ -279,3 +288,38 @@ def change(previous: State | None, state: State) -> ScenarioChange:
         confirmations=None if deposit is None else deposit.confirmations,
         deposit_status=None if deposit is None else deposit.status,
     )
+
+
+def create_endpoint_record(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecord:
+    """The record of a new webhook endpoint for `body`, a decoded JSON value, at `now`, in milliseconds since
+    the epoch. Raises PaymockError `validation_failed` with every problem of the body.
+    """
+    request = validate(_check_endpoint, body, CreateWebhookEndpoint)
+    return EndpointRecord(
+        token=token,
+        fingerprint=fingerprint,
+        created_at=now,
+        url=request.url,
+        events=request.events or [ANY_EVENT],
+        description=request.description,
+    )
+
+
+def render_endpoint(record: EndpointRecord) -> WebhookEndpoint:
+    """A webhook endpoint as a reply body, without its secret. It is stored and listed, never called.
+    Specification: "Events", "POST /v1/webhooks".
+    """
+    return WebhookEndpoint(
+        id=identifiers.ENDPOINT_PREFIX + record.token,
+        url=record.url,
+        events=record.events,
+        description=record.description,
+        status="enabled",
+        created_at=to_rfc3339(record.created_at),
+    )
+
+
+def render_created_endpoint(record: EndpointRecord) -> CreatedWebhookEndpoint:
+    """The body of the create reply, the only one with the secret."""
+    secret = identifiers.webhook_secret(record.token)
+    return CreatedWebhookEndpoint(**asdict(render_endpoint(record)), secret=secret)

@@ -10,7 +10,7 @@ from paymock.app.faults import FaultInjection
 from paymock.app.payments import PaymentsService
 from paymock.http.checks import AllowedHosts, Keyring
 from paymock.http.routing import Handler, Route, Routes
-from paymock.payments.catalog import Catalog
+from paymock.payments.files import Catalog
 from paymock.payments.records import StoreMetadata
 from paymock.rules.scenarios import Scenario
 from paymock.sandbox.clock import Clock

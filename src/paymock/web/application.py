@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from paymock.app.control import ControlService
-from paymock.http.checks import AllowedHosts, Keyring, prefers_html
-from paymock.http.cors import allowed_methods, cors_headers, options_response
+from paymock.http.checks import (
+    AllowedHosts,
+    Keyring,
+    allowed_methods,
+    cors_headers,
+    options_response,
+    prefers_html,
+)
 from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, header_block, refusal

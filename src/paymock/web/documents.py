@@ -12,7 +12,7 @@ import msgspec
 
 from paymock.http.requests import Request
 from paymock.http.responses import Response
-from paymock.payments.catalog import Catalog
+from paymock.payments.files import Catalog
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.rules.timeline import summarize
 from paymock.settings import DEFAULT_PORT

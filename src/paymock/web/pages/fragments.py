@@ -17,8 +17,8 @@ from paymock.app.lookup import PaymentFilter, PaymentSnapshot
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import Handler
-from paymock.payments.catalog import Catalog
 from paymock.payments.checkout import VIEWS
+from paymock.payments.files import Catalog
 from paymock.payments.views import MAX_DEPOSITS
 from paymock.rules.amounts import to_tokens
 from paymock.rules.faults import FAULT_PRESETS

@@ -20,7 +20,7 @@ from paymock import __version__
 from paymock.app.checkout import CheckoutService
 from paymock.http.requests import Request
 from paymock.http.responses import TEXT, Response, error_response
-from paymock.payments.catalog import Catalog
+from paymock.payments.files import Catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FAULT_PRESETS, FAULT_ROWS
 from paymock.rules.scenarios import (
