@@ -15,7 +15,7 @@ from paymock.payments.views import CreationContext
 from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.sandbox.clock import SystemClock
-from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.sandboxes import new_metadata
 from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.base import Store

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from paymock.http.checks import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import OPEN_KEY_EXAMPLE
-from paymock.web.operations import checkout, control, health, public
+from paymock.web.operations import control, keyless, public
 from paymock.web.operations.operations import Operation
 from scripts.openapi import examples
 
@@ -65,7 +65,7 @@ CONTROL_API = Api(
     "Time, deposits, faults and waiting for tests.",
     CONTROL_INTRODUCTION,
     CONTROL_TAGS,
-    (*control.OPERATIONS, *checkout.OPERATIONS, *health.OPERATIONS),
+    (*control.OPERATIONS, *keyless.CHECKOUTS, *keyless.HEALTH),
 )
 
 ANY_ERRORS = ("bad_request", "misdirected_request", "headers_too_large", "internal_error")

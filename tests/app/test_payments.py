@@ -10,8 +10,7 @@ from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS
-from paymock.sandbox.metadata import new_metadata
-from paymock.sandbox.sandboxes import KeyedRequest
+from paymock.sandbox.sandboxes import KeyedRequest, new_metadata
 from paymock.schemas.control import AdvancePayment
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment

@@ -15,8 +15,8 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.rules.scenarios import SCENARIOS
 from paymock.sandbox import notifier
-from paymock.sandbox.metadata import new_metadata
 from paymock.sandbox.notifier import MIN_GAP_SECONDS
+from paymock.sandbox.sandboxes import new_metadata
 from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit, SandboxChanged, SetClock, SetNext
 from paymock.stores.base import Change
 from paymock.stores.memory import MemoryStore

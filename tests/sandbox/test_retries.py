@@ -9,7 +9,7 @@ import pytest
 from paymock.payments.records import encode
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
-from paymock.sandbox.retries import RETRY_SECONDS
+from paymock.sandbox.sandboxes import RETRY_SECONDS
 from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit
 from paymock.stores.base import AddResult
 from tests.support.stores import SharedStore

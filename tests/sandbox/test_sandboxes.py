@@ -10,7 +10,7 @@ import pytest
 from paymock.payments import records
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import synchronize
-from paymock.sandbox.metadata import SeedMismatch, load_metadata, new_metadata
+from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
 from paymock.schemas.control import Advance, AdvancePayment, ListPayments, MakeDeposit, SetClock, SetNext
 from paymock.stores.base import STATE, StoreError
 from paymock.stores.memory import MemoryStore

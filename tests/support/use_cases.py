@@ -17,8 +17,7 @@ from paymock.payments.records import EndpointRecord, StoreMetadata, decode_payme
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.log_buffer import Entry
-from paymock.sandbox.metadata import decode_metadata, load_metadata, new_metadata
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, decode_metadata, load_metadata, new_metadata
 from paymock.schemas.control import ListRequests
 from paymock.schemas.json_decoding import fingerprint
 from paymock.schemas.public import Payment

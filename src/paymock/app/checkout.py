@@ -39,21 +39,18 @@ class CheckoutService:
             payment = await find_payment(self._sandboxes, self._sandbox_of(payment_id), payment_id)
         except PaymockError as error:
             raise _unknown_payment() if error.status == 404 else error from None
-        record, state = payment.record, payment.state
+        record, state, sandbox = payment.record, payment.state, payment.sandbox
         chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}
         shown = {record.asset, *(deposit.transfer.other_asset or record.asset for deposit in state.deposits)}
         if chain is None or not shown <= assets.keys():
             raise PaymockError("payment_not_found", "The catalog no longer has an asset of this payment.")
-        current = checkout.checkout(
-            record, state, payment.elapsed, payment.sandbox.clock.speed, chain, assets
-        )
+        current = checkout.checkout(record, state, payment.elapsed, sandbox.clock.speed, chain, assets)
         changes = [payment.seconds_to_change]
         if payment.elapsed < PAYMENT_WINDOW:  # its end changes the view, but not every payment
             changes.append(payment.seconds_to(PAYMENT_WINDOW))
         seconds = min((change for change in changes if change is not None), default=None)
-        sandbox = payment.sandbox
-        mark = sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, state
-        return CheckoutView(current, seconds, (current.headline, mark))
+        mark = current.headline, sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, state
+        return CheckoutView(current, seconds, mark)
 
     async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
         """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is

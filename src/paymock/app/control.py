@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import asdict, replace
 
-from paymock.app.faults import FaultRules
+from paymock.app.faults import FaultRules, Overrides
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, StoredEntry
 from paymock.app.lookup import (
@@ -22,7 +22,6 @@ from paymock.app.lookup import (
     find_payment,
     newest_payments,
 )
-from paymock.app.overrides import Overrides
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
@@ -33,8 +32,7 @@ from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import state_at
 from paymock.rules.times import LATEST, to_rfc3339
-from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot, replay_of
+from paymock.sandbox.sandboxes import KeyedRequest, RetryDeadline, Sandboxes, SandboxSnapshot, replay_of
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment

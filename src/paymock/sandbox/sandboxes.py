@@ -1,15 +1,18 @@
-"""The sandboxes of a store: the only module that combines clock, store and records. It makes every change of
-a sandbox, and notifies its subscribers.
+"""The sandboxes of a store and its metadata: the only module that combines clock, store and records. It makes
+every change of a sandbox, and notifies its subscribers.
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from paymock import __version__
 from paymock.cache import BoundedCache
 from paymock.payments import records
 from paymock.payments.records import (
@@ -25,12 +28,13 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Decision, SandboxRecord
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
-from paymock.sandbox.metadata import read_metadata
 from paymock.sandbox.notifier import Notifier
-from paymock.sandbox.retries import RetryDeadline
-from paymock.stores.base import STATE, Addition, Store, StoreError
+from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
+
+RETRY_SECONDS = 2.0
+"""How long a change is attempted again after others have overtaken it."""
 
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
@@ -88,6 +92,27 @@ class KeyedRequest(Struct, frozen=True):
     fingerprint: bytes
     body: Any
     decision: Decision | None = None
+
+
+class RetryDeadline:
+    """Limits the retries of one optimistic change, which other requests keep overtaking."""
+
+    def __init__(self) -> None:
+        self._deadline: float | None = None
+
+    def check(self) -> None:
+        """Return if the change may be attempted again. Raises PaymockError `store_unavailable` when
+        RETRY_SECONDS have passed since the first call.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + RETRY_SECONDS
+        elif now >= self._deadline:
+            raise PaymockError(
+                "store_unavailable",
+                "Other requests kept changing the same data. Nothing was stored. Retry with the same "
+                "Idempotency-Key after `Retry-After` seconds.",
+            )
 
 
 class Sandboxes:
@@ -370,3 +395,69 @@ def replay_of(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: San
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
         raise PaymockError("idempotency_key_reused_with_different_payload")
     return Creation(existing, stored, replayed=True, snapshot=snapshot)
+
+
+class SeedMismatch(Exception):
+    """A store was created with another seed than the requested one."""
+
+
+def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
+    """Return the metadata of a new store. `speed` is the initial speed of all clocks, `now` is in
+    milliseconds since the epoch.
+    """
+    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
+    clock = ClockSetting(now, now, 0.0).with_speed(speed, now)
+    return StoreMetadata(secret, clock, records.RECORD_FORMAT, __version__)
+
+
+def decode_metadata(stored: bytes) -> StoreMetadata:
+    """Decode stored metadata. Raises StoreError if this version cannot read the records beside them, and
+    PaymockError `store_unavailable` if they are damaged.
+    """
+    metadata = records.decode_as(StoreMetadata, stored)
+    if metadata.format not in records.READABLE_FORMATS:
+        raise StoreError(
+            f"paymock {metadata.version} wrote it in format {metadata.format}, which this version cannot "
+            "read: serve it with that version, or use an empty store"
+        )
+    return metadata
+
+
+async def read_metadata(
+    store: Store, proposal: StoreMetadata, update: Callable[[StoreMetadata], StoreMetadata] | None = None
+) -> StoreMetadata:
+    """Return the metadata of `store`, after `update` if given. If it has none, `proposal` becomes it. Raises
+    what `update` and `decode_metadata` raise.
+    """
+    deadline = RetryDeadline()
+    while True:
+        [old] = await store.get(METADATA, STATE)
+        current = None if old is None else decode_metadata(old)
+        metadata = proposal if current is None else current
+        if update is not None:
+            metadata = update(metadata)
+        if metadata == current:
+            return metadata
+        if await store.replace(METADATA, STATE, old, records.encode(metadata), expected_state=old):
+            return metadata
+        deadline.check()
+
+
+async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
+    """Return the metadata of `store`, which is created if it is missing. If `speed` differs from the stored
+    one, it applies from `now` on to all clocks whose speed no request has set.
+
+    Raises SeedMismatch, StoreError for a store of another version, and PaymockError `store_unavailable`.
+    """
+    proposal = new_metadata(now, speed, seed)
+
+    def with_speed(existing: StoreMetadata) -> StoreMetadata:
+        if seed is not None and proposal.secret != existing.secret:
+            raise SeedMismatch
+        current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
+        if existing.clock.speed == speed:
+            return current
+        start = max(now, existing.clock.since_real)
+        return replace(current, clock=existing.clock.with_speed(speed, start))
+
+    return await read_metadata(store, proposal, with_speed)

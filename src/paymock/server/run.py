@@ -15,7 +15,7 @@ from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, SystemClock, synchronize
-from paymock.sandbox.metadata import SeedMismatch, decode_metadata, load_metadata, new_metadata
+from paymock.sandbox.sandboxes import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
 from paymock.server.announce import Announcer, Output
 from paymock.server.process import HANGUP, StartError, run_until_signal, stop_signals

@@ -19,7 +19,7 @@ from paymock.settings import Address, SettingsError
 from paymock.stores.base import Store
 from paymock.web.application import Application
 from paymock.web.documents import CONTROL, PUBLIC, OpenApiDocument
-from paymock.web.operations import checkout, control, health, public
+from paymock.web.operations import control, keyless, public
 from paymock.web.operations.faults import inject_fault
 from paymock.web.operations.operations import handler_of
 from paymock.web.pages.fragments import Fragments
@@ -80,10 +80,10 @@ def create_apps(
             handler = partial(inject_fault, fault_injection, carry_out=handler)
         route = Route(handler, needs_key=True, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
-    for operation in health.OPERATIONS:
+    for operation in keyless.HEALTH:
         handler = handler_of(operation, payments_service)
         routes.add(operation.method, operation.path, Route(handler))
-    for operation in checkout.OPERATIONS:
+    for operation in keyless.CHECKOUTS:
         handler = handler_of(operation, checkout_service)
         routes.add(operation.method, operation.path, Route(handler))
     routes.add("GET", "/openapi.yaml", Route(OpenApiDocument(PUBLIC, catalog, scenarios)))
@@ -111,8 +111,8 @@ def create_apps(
             routes.add("GET", path, Route(dashboard))
     ancestors = " ".join(service.frame_ancestors) or "'none'"
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)
-    routes.add("GET", checkout.PATH, Route(page))
-    routes.add("GET", f"{checkout.PATH}/events", Route(partial(checkout.events, checkout_service)))
+    routes.add("GET", keyless.PAGE, Route(page))
+    routes.add("GET", f"{keyless.PAGE}/events", Route(partial(keyless.checkout_events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None).items():
         routes.add("GET", path, Route(file))

@@ -8,7 +8,7 @@ import pytest
 
 from harness.polling import wait_until
 from paymock.sandbox import notifier
-from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.sandboxes import new_metadata
 from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore

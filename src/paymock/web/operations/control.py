@@ -1,9 +1,8 @@
 """The control API below `/_mock`, one row for each call. See docs/control-api.md."""
 
 from paymock.app.control import ControlService
-from paymock.app.faults import MAX_RULES, FaultRules
+from paymock.app.faults import MAX_RULES, FaultRules, Overrides
 from paymock.app.journal import Journal
-from paymock.app.overrides import Overrides
 from paymock.app.waits import Waits
 from paymock.http.requests import Request
 from paymock.http.responses import Response, event_stream

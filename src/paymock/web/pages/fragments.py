@@ -3,9 +3,10 @@ request them with an API key, and show each part in the element of its id.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -13,10 +14,11 @@ from msgspec import UNSET, Meta
 from msgspec.structs import replace
 
 from paymock.app.control import MAX_COUNTED, ControlService
+from paymock.app.journal import without_times
 from paymock.app.lookup import PaymentFilter, PaymentSnapshot
 from paymock.http.requests import Request
 from paymock.http.responses import Response
-from paymock.http.routing import Handler
+from paymock.http.routing import METHODS, Handler
 from paymock.payments.checkout import VIEWS
 from paymock.payments.files import Catalog
 from paymock.payments.views import MAX_DEPOSITS
@@ -26,20 +28,28 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.control import ListPayments, ListRequests, PaymentDetail, PendingOverride
+from paymock.schemas.control import (
+    JournalEntry,
+    ListPayments,
+    ListRequests,
+    PaymentDetail,
+    PendingOverride,
+)
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
 from paymock.web.operations.operations import parse_query
-from paymock.web.pages.request_rows import request_rows
 from paymock.web.pages.templating import HTML, render, security_headers
-from paymock.web.pages.timeline_picture import read_counts, timeline_picture
+from paymock.web.pages.timeline_picture import ages, read_counts, timeline_picture
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
 """Of the drawn timeline, in pixels."""
 
 _MAX_ENTRIES = 200
 """How many entries of the journal are shown."""
+
+_CREATION = ("order_id", "receive", "settlement", "pay_with", "refund_to", "metadata")
+"""The members of a payment that its creation had."""
 
 _HEADERS = (("Cache-Control", "no-store"), *security_headers())
 
@@ -80,6 +90,16 @@ class Bar(NamedTuple):
     end: float
     axis: float
     is_over: bool
+
+
+class RequestRow(NamedTuple):
+    """Equal requests in a row: the newest and the oldest, how many, and when they were answered."""
+
+    entry: JournalEntry
+    oldest: JournalEntry
+    number: int
+    times: str
+    command: str
 
 
 class Fragments:
@@ -328,3 +348,42 @@ _ABSENT = object()
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def request_rows(
+    entries: Sequence[JournalEntry], detail: PaymentDetail | None = None
+) -> Iterator[RequestRow]:
+    """The rows of the journal, newest first, at the virtual time of day; with `detail`, those of one payment,
+    in seconds after its creation.
+    """
+    if detail is None:
+        times = [(entry.virtual_at or "")[11:19] for entry in entries]
+    else:
+        oldest_first = ages(entries[::-1], detail.payment.created_at)
+        times = [format_seconds(int(age * 10) / 10) for age in oldest_first][::-1]
+    for _, group in groupby(zip(entries, times, strict=True), lambda pair: without_times(pair[0])):
+        (newest, until), *others = group
+        oldest, since = others[-1] if others else (newest, until)
+        shown = " to ".join(dict.fromkeys(filter(None, (since, until))))
+        yield RequestRow(newest, oldest, len(others) + 1, shown, _command(newest, detail))
+
+
+def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
+    """The command that repeats a request. The journal keeps no bodies: that of a creation is known by its
+    payment, and read from a file otherwise. The page knows what stands for {origin} and {key}.
+    Empty for a method that is none of HTTP: the client may have made it up.
+    """
+    if entry.method not in METHODS:
+        return ""
+    url = shlex.quote(f"{{origin}}{entry.path}")
+    lines = [f"curl -sS -X {entry.method} {url}", '-H "Authorization: Bearer {key}"']
+    if entry.method == "POST":
+        lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
+        body = "@body.json"
+        if detail is not None:
+            payment = msgspec.to_builtins(detail.payment)
+            creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
+            lines.append(f"-H {shlex.quote(f'X-Mock-Scenario: {detail.scenario}')}")
+            body = shlex.quote(json.dumps(creation, ensure_ascii=False))
+        lines.append(f"-d {body}")
+    return " \\\n  ".join(lines)

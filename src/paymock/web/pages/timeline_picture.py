@@ -4,13 +4,13 @@ future dashed, and a line marks the time, as long as something is to come.
 Everything is placed for one width. The script of the page moves the line of now, and fills the bars up to it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from paymock.rules.scenarios import DepositStatus
 from paymock.schemas.control import JournalEntry, PaymentDetail, TimelineEntry
 from paymock.text import format_seconds
-from paymock.web.pages.request_rows import ages
 from paymock.web.pages.templating import count
 
 _LEFT, _RIGHT = 2, 16
@@ -26,6 +26,18 @@ class ReadCount(NamedTuple):
     def __str__(self) -> str:
         counts = [count(self.reads, "read"), *([count(self.failures, "failure")] if self.failures else [])]
         return ", ".join(counts)
+
+
+def ages(entries: Iterable[JournalEntry], created_at: str) -> Iterator[float]:
+    """How old the payment was at each of its requests, oldest first: seconds on its own clock, which never
+    goes back.
+    """
+    created, latest = datetime.fromisoformat(created_at), 0.0
+    for entry in entries:
+        of_sandbox = (datetime.fromisoformat(entry.virtual_at or created_at) - created).total_seconds()
+        own = of_sandbox + (entry.payment_ahead_seconds or 0)
+        latest = max(latest, own, entry.shown_offset_seconds or 0)
+        yield latest
 
 
 def read_counts(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]) -> list[ReadCount]:

@@ -1,0 +1,77 @@
+"""Operations that need no API key: health checks, and the data of the checkout."""
+
+import msgspec
+
+from paymock import __version__
+from paymock.app.checkout import CheckoutService
+from paymock.app.payments import PaymentsService
+from paymock.http.requests import Request
+from paymock.http.responses import Response, event_stream
+from paymock.http.routing import CHECKOUT
+from paymock.payments.checkout import Checkout
+from paymock.schemas import public as schemas
+from paymock.web.operations.operations import PAYMENT_ID, Operation
+
+_OK = Response(200, msgspec.json.encode(schemas.Health(status="ok", version=__version__)))
+
+
+async def livez(service: PaymentsService, request: Request) -> Response:
+    return _OK
+
+
+async def readyz(service: PaymentsService, request: Request) -> Response:
+    await service.ready()
+    return _OK
+
+
+async def checkout_data(checkouts: CheckoutService, request: Request) -> Response:
+    return Response(200, msgspec.json.encode((await checkouts.show(request.params["payment_id"])).checkout))
+
+
+async def checkout_events(checkouts: CheckoutService, request: Request) -> Response:
+    return await event_stream(checkouts.follow(request.params["payment_id"]))
+
+
+PAGE = CHECKOUT + "{payment_id}"
+"""The path of the page of a checkout."""
+
+HEALTH = (
+    Operation(
+        method="GET",
+        path="/livez",
+        handler=livez,
+        operation_id="livez",
+        tag="Health",
+        summary="Is the process alive?",
+        description="For a supervisor: answers as long as the process does.",
+        reply=schemas.Health,
+    ),
+    Operation(
+        method="GET",
+        path="/readyz",
+        handler=readyz,
+        operation_id="readyz",
+        tag="Health",
+        summary="Can requests be served?",
+        description="For a load balancer: 503 while the store cannot be reached.",
+        reply=schemas.Health,
+        errors=("store_unavailable",),
+    ),
+)
+CHECKOUTS = (
+    Operation(
+        method="GET",
+        path=f"{PAGE}.json",
+        handler=checkout_data,
+        operation_id="getCheckout",
+        tag="Checkout",
+        summary="Read what the customer sees",
+        description=f"""For those who build a checkout of their own. It needs no API key: whoever has the
+id of a payment, which cannot be guessed, may see this much of it, and pages of any web origin may.
+
+`{PAGE}/events` pushes the same as server-sent events: now, and whenever it changes. `{PAGE}` is a page.""",
+        reply=Checkout,
+        errors=("store_unavailable",),
+        parameters=PAYMENT_ID,
+    ),
+)
