@@ -116,28 +116,21 @@ class ControlService:
     async def advance_payment(
         self, sandbox: str, payment_id: str, step: schemas.AdvancePayment
     ) -> Payment | schemas.ObservedPayment:
-        """Advance one payment relative to its sandbox; with `until_observed`, from change to change, to each
-        when the application has seen the one before.
+        """Advance one payment relative to its sandbox. With `until_observed`, go to each visible change
+        within the `step`, and stay until the application has had a reply to `getPayment` or `listAttempts`
+        that shows it; at most until the timeout.
 
         Raises PaymockError `payment_not_found`, `validation_failed`, or `status_unreachable` if the payment
         cannot reach the target `to`.
         """
         if (step.seconds is None) == (step.to is None):
             raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
-        if step.until_observed:
-            return await self._advance_observed(sandbox, payment_id, step)
 
         def advanced(payment: PaymentSnapshot) -> SimulationRecord:
             return _advanced(payment, _length_of(step, payment))
 
-        return (await self._simulate(sandbox, payment_id, advanced)).payment
-
-    async def _advance_observed(
-        self, sandbox: str, payment_id: str, step: schemas.AdvancePayment
-    ) -> schemas.ObservedPayment:
-        """Go to each visible change within the `step`, and stay until the application has had a reply to
-        `getPayment` or `listAttempts` that shows it; at most until the timeout.
-        """
+        if not step.until_observed:
+            return (await self._simulate(sandbox, payment_id, advanced)).payment
         deadline = asyncio.get_running_loop().time() + step.timeout
         payment = await self._find(sandbox, payment_id)
         position = payment.elapsed

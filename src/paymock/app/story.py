@@ -38,7 +38,17 @@ def story(
     lines = [f"{clock.now}, {f'speed {clock.speed:g}' if clock.speed else 'frozen'}"]
     lines += ["", f"payments, the last {len(payments)}:" if has_more else "payments:"]
     for detail in payments:
-        lines += _payment_lines(detail)
+        payment, timeline, attempt = detail.payment, detail.timeline, detail.payment.attempts[0]
+        lines.append(f"  {payment.id}  {payment.status}  {detail.scenario}  order {payment.order_id}")
+        reached = sum(entry.reached for entry in timeline)
+        first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
+        for entry in timeline[first : first + MAX_CHANGES]:
+            change = timeline_line(entry.offset_seconds, entry.status, entry.event)
+            lines.append(f"    {'x' if entry.reached else ' '} {change}")
+        lines.append(f"    due      {attempt.instructions.amounts.due} {attempt.instructions.asset}")
+        for deposit in (attempt.deposits or ())[-MAX_CHANGES:]:
+            progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
+            lines.append(f"    deposit  {deposit.amount} {deposit.asset}, {progress}")
     if not payments:
         lines.append("  none")
     if rules:
@@ -56,21 +66,6 @@ def story(
     encoded = [escape_control(mask(line)).encode() for line in lines]
     short = [line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + b"..." for line in encoded]
     return "".join(f"{line.decode(errors='ignore')}\n" for line in short)
-
-
-def _payment_lines(detail: PaymentDetail) -> Iterator[str]:
-    payment, timeline = detail.payment, detail.timeline
-    yield f"  {payment.id}  {payment.status}  {detail.scenario}  order {payment.order_id}"
-    reached = sum(entry.reached for entry in timeline)
-    first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
-    for entry in timeline[first : first + MAX_CHANGES]:
-        mark = "x" if entry.reached else " "
-        yield f"    {mark} {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
-    attempt = payment.attempts[0]
-    yield f"    due      {attempt.instructions.amounts.due} {attempt.instructions.asset}"
-    for deposit in (attempt.deposits or ())[-MAX_CHANGES:]:
-        progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
-        yield f"    deposit  {deposit.amount} {deposit.asset}, {progress}"
 
 
 def _request_lines(newest_first: Iterable[JournalEntry]) -> Iterator[list[str]]:

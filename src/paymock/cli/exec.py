@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +75,36 @@ def exec(  # noqa: A001 - the name of the command
         start_new_session=True,  # out of reach of Ctrl-C, as on Windows in a group of its own
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     ) as server:
-        if ready := next(iter(server.stdout or ()), None):
-            variables["PAYMOCK_URL"] = json.loads(ready)["url"]
-            status = _run(command, variables, server)
-        else:
-            status = max(server.wait(), 0) or _SERVER_ENDED
-    ctx.exit(status)
+        ready = next(iter(server.stdout or ()), None)
+        if ready is None:
+            ctx.exit(max(server.wait(), 0) or _SERVER_ENDED)
+        variables["PAYMOCK_URL"] = json.loads(ready)["url"]
+        signals = _SignalForwarder()
+        try:
+            process = subprocess.Popen(  # noqa: S603 - what the user has typed
+                command, env=variables, executable=shutil.which(command[0])
+            )
+        except OSError as error:
+            click.echo(f"Error: {command[0]}: {error.strerror}", err=True)
+            ctx.exit(127 if isinstance(error, FileNotFoundError) else 126)
+        signals.pass_to(process)
+
+        def stop_with_server() -> None:
+            server.wait()
+            if process.returncode is None:
+                click.echo("Error: the server has ended before the command, which gets SIGTERM", err=True)
+                process.terminate()
+                _kill_after_timeout(process)
+
+        threading.Thread(target=stop_with_server, daemon=True).start()
+        status = process.wait()
+        if signals.has_stop or server.returncode is not None:
+            from paymock.verify.process import end_processes_with  # imported here, since it takes long
+
+            end_processes_with(f"PAYMOCK_URL={variables['PAYMOCK_URL']}", _GRACE_SECONDS)
+        if server.returncode is not None:
+            ctx.exit(_SERVER_ENDED)
+        ctx.exit(status if status >= 0 else 128 - status)
 
 
 class _SignalForwarder:
@@ -110,36 +133,6 @@ class _SignalForwarder:
         if number in (signal.SIGINT, signal.SIGTERM):
             self.has_stop = True
             _kill_after_timeout(self._process)
-
-
-def _run(command: Sequence[str], variables: Mapping[str, str], server: "subprocess.Popen[bytes]") -> int:
-    """Run a command while the server runs; return the exit status, as a shell has it."""
-    signals = _SignalForwarder()
-    try:
-        process = subprocess.Popen(  # noqa: S603 - what the user has typed
-            command, env=variables, executable=shutil.which(command[0])
-        )
-    except OSError as error:
-        click.echo(f"Error: {command[0]}: {error.strerror}", err=True)
-        return 127 if isinstance(error, FileNotFoundError) else 126
-    signals.pass_to(process)
-
-    def stop_with_server() -> None:
-        server.wait()
-        if process.returncode is None:
-            click.echo("Error: the server has ended before the command, which gets SIGTERM", err=True)
-            process.terminate()
-            _kill_after_timeout(process)
-
-    threading.Thread(target=stop_with_server, daemon=True).start()
-    status = process.wait()
-    if signals.has_stop or server.returncode is not None:
-        from paymock.verify.process import end_processes_with  # imported here, since it takes long
-
-        end_processes_with(f"PAYMOCK_URL={variables['PAYMOCK_URL']}", _GRACE_SECONDS)
-    if server.returncode is not None:
-        return _SERVER_ENDED
-    return status if status >= 0 else 128 - status
 
 
 def _kill_after_timeout(process: "subprocess.Popen[bytes]") -> None:

@@ -227,17 +227,14 @@ class Call(Generic[T]):
             is_text = response.headers.get("Content-Type", "").startswith("text/plain")
             if response.status < 300 and (content.startswith(b"{") or is_text):
                 return self._decode(content)
-            refused = self._refused(response.status, json.loads(content)["error"])
+            refusal = json.loads(content)["error"]
+            code, message, details = refusal["code"], refusal["message"], refusal.get("details") or []
+            is_rule = f"{_CONTROL_API}faults/" in self._request  # which can be unknown
+            if code == "not_found" and _CONTROL_API in self._request and not is_rule:
+                message += " A server with --no-control has no control API."
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self._client.unexpected_reply(response.status) from None
-        raise refused
-
-    def _refused(self, status: int, error: Json) -> Refused:
-        code, message = error["code"], error["message"]
-        is_rule = f"{_CONTROL_API}faults/" in self._request  # which can be unknown
-        if code == "not_found" and _CONTROL_API in self._request and not is_rule:
-            message += " A server with --no-control has no control API."
-        return Refused(self._request, status, code, message, error.get("details") or [])
+        raise Refused(self._request, response.status, code, message, details)
 
 
 def normalize_url(url: str) -> str:

@@ -462,10 +462,16 @@ class Sandbox:
         `reply` is the type of the reply if it is not the usual one. Raises Unreachable; TypeError or
         ValueError for what cannot be sent.
         """
-        route = ROUTES[operation]
+        route, segments = ROUTES[operation], {}
+        for name, value in ids.items():
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be a string, not {type(value).__name__}")
+            if not value:
+                raise ValueError(f"{name} must not be empty")
+            segments[name] = quote(value, safe="", errors="surrogateescape")
         return self._client.send(
             route.method,
-            route.path.format_map({name: _path_segment(name, value) for name, value in ids.items()}),
+            route.path.format_map(segments),
             decode=self._decoder(reply or route.reply),
             query=query,
             body=body,
@@ -557,14 +563,6 @@ def _checked_name(name: str) -> str:
     if not re.fullmatch(SANDBOX_NAME, name):
         raise ValueError("the name of a sandbox must be 1 to 64 letters, digits, - or _")
     return name
-
-
-def _path_segment(name: str, value: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
-    if not value:
-        raise ValueError(f"{name} must not be empty")
-    return quote(value, safe="", errors="surrogateescape")
 
 
 def _summary(payment: Json) -> str:

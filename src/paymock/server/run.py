@@ -59,7 +59,26 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
         store = open_store(settings.store, limits=limits, retention=settings.retention)
     except StoreError as error:
         raise StartError(str(error)) from None
-    metadata = run_until_signal(partial(_initialize, store, settings, clock, log))
+
+    async def initialize() -> StoreMetadata:
+        try:
+            warning = await store.initialize(decode_metadata)
+            if warning is not None:
+                log.warning(warning)
+            await synchronize(clock, store)
+            return await load_metadata(store, clock(), settings.speed, settings.seed)
+        except StoreError as error:
+            raise StartError(str(error)) from None
+        except PaymockError as error:
+            raise StartError(f"the store cannot be used: {error.message}") from None
+        except SeedMismatch:
+            raise StartError(
+                "the store was created with another --seed, or without one: omit the option"
+            ) from None
+        finally:
+            await store.close()
+
+    metadata = run_until_signal(initialize)
     applications = create_applications(settings, store, metadata, clock, log)
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(Listener(address)) for address in settings.addresses]
@@ -104,25 +123,6 @@ def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
     else:
         keyring.replace(keys)
         log.mask(keys)
-
-
-async def _initialize(store: Store, settings: Settings, clock: Clock, log: RequestLog) -> StoreMetadata:
-    try:
-        warning = await store.initialize(decode_metadata)
-        if warning is not None:
-            log.warning(warning)
-        await synchronize(clock, store)
-        return await load_metadata(store, clock(), settings.speed, settings.seed)
-    except StoreError as error:
-        raise StartError(str(error)) from None
-    except PaymockError as error:
-        raise StartError(f"the store cannot be used: {error.message}") from None
-    except SeedMismatch:
-        raise StartError(
-            "the store was created with another --seed, or without one: omit the option"
-        ) from None
-    finally:
-        await store.close()
 
 
 @contextlib.contextmanager

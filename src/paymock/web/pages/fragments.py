@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from paymock.app.control import MAX_COUNTED, ControlService
 from paymock.app.journal import without_times
-from paymock.app.lookup import PaymentFilter, PaymentSnapshot
+from paymock.app.lookup import PaymentFilter
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import METHODS, Handler
@@ -93,7 +93,10 @@ class Bar(NamedTuple):
 
 
 class RequestRow(NamedTuple):
-    """Equal requests in a row: the newest and the oldest, how many, and when they were answered."""
+    """Equal requests in a row: the newest and the oldest, how many, when they were answered, and the command
+    that repeats them. The journal keeps no bodies: that of a creation is known by its payment, and read from
+    a file otherwise. The page knows what stands for {origin} and {key}.
+    """
 
     entry: JournalEntry
     oldest: JournalEntry
@@ -128,10 +131,21 @@ class Fragments:
         others = PaymentFilter(None, query.scenario, query.order_id, query.search)
         is_first = query.cursor is None
         counts = await self._control.status_counts(request.sandbox, others) if is_first else None
+        rows = []
+        for payment in found:
+            states = visible(payment.timeline.outline)
+            final = states[-1].status
+            end = next(state.at for state in states if state.status is final) / 1000
+            starts: dict[str, float] = {}
+            for state in states:
+                starts.setdefault(VIEWS[state.status].name, state.at / 1000)
+            spans = [*zip(starts, starts.values(), [*starts.values(), end][1:], strict=True)]
+            bar = Bar(spans, final, end, max(end, _LONGEST), payment.status is final)
+            rows.append((payment, payment.record, bar))
         return self._fragment(
             request,
             "payments",
-            rows=[(payment, payment.record, _bar(payment)) for payment in found],
+            rows=rows,
             next_cursor=next_cursor,
             total=total,
             status=query.status,
@@ -266,17 +280,6 @@ class Fragments:
         yield Action("Wrong asset", call, _amount(due, asset=other), full or without)
 
 
-def _bar(payment: PaymentSnapshot) -> Bar:
-    states = visible(payment.timeline.outline)
-    final = states[-1].status
-    end = next(state.at for state in states if state.status is final) / 1000
-    starts: dict[str, float] = {}
-    for state in states:
-        starts.setdefault(VIEWS[state.status].name, state.at / 1000)
-    spans = zip(starts, starts.values(), [*starts.values(), end][1:], strict=True)
-    return Bar([*spans], final, end, max(end, _LONGEST), payment.status is final)
-
-
 _LONGEST = max(summarize(scenario).after_seconds for scenario in SCENARIOS.values())
 
 
@@ -365,25 +368,18 @@ def request_rows(
         (newest, until), *others = group
         oldest, since = others[-1] if others else (newest, until)
         shown = " to ".join(dict.fromkeys(filter(None, (since, until))))
-        yield RequestRow(newest, oldest, len(others) + 1, shown, _command(newest, detail))
-
-
-def _command(entry: JournalEntry, detail: PaymentDetail | None) -> str:
-    """The command that repeats a request. The journal keeps no bodies: that of a creation is known by its
-    payment, and read from a file otherwise. The page knows what stands for {origin} and {key}.
-    Empty for a method that is none of HTTP: the client may have made it up.
-    """
-    if entry.method not in METHODS:
-        return ""
-    url = shlex.quote(f"{{origin}}{entry.path}")
-    lines = [f"curl -sS -X {entry.method} {url}", '-H "Authorization: Bearer {key}"']
-    if entry.method == "POST":
-        lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
-        body = "@body.json"
-        if detail is not None:
-            payment = msgspec.to_builtins(detail.payment)
-            creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
-            lines.append(f"-H {shlex.quote(f'X-Mock-Scenario: {detail.scenario}')}")
-            body = shlex.quote(json.dumps(creation, ensure_ascii=False))
-        lines.append(f"-d {body}")
-    return " \\\n  ".join(lines)
+        command = ""  # a client may have made the method up
+        if newest.method in METHODS:
+            url = shlex.quote(f"{{origin}}{newest.path}")
+            lines = [f"curl -sS -X {newest.method} {url}", '-H "Authorization: Bearer {key}"']
+            if newest.method == "POST":
+                lines += ["-H 'Content-Type: application/json'", '-H "Idempotency-Key: again-$(date +%s)"']
+                body = "@body.json"
+                if detail is not None:
+                    payment = msgspec.to_builtins(detail.payment)
+                    creation = {name: payment[name] for name in _CREATION if payment[name] is not None}
+                    lines.append(f"-H {shlex.quote(f'X-Mock-Scenario: {detail.scenario}')}")
+                    body = shlex.quote(json.dumps(creation, ensure_ascii=False))
+                lines.append(f"-d {body}")
+            command = " \\\n  ".join(lines)
+        yield RequestRow(newest, oldest, len(others) + 1, shown, command)

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TextIO
 from urllib.parse import quote, unquote
 
@@ -48,7 +49,11 @@ class RequestLog:
         self._color = color
         self._secrets: set[str] = set()
         self.mask(secrets)
-        self._descriptor = _blocking_descriptor(out)
+        self._descriptor: int | None = None
+        if out is not None and os.name == "posix":
+            with suppress(OSError, ValueError):  # it has none
+                if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):  # a pipe or a terminal can block
+                    self._descriptor = out.fileno()
         self._dropped = 0
 
     def mask(self, secrets: Iterable[str]) -> None:
@@ -140,14 +145,3 @@ class RequestLog:
 
     def _colored(self, text: str, color: str) -> str:
         return f"{color}{text}{_RESET}" if self._color else text
-
-
-def _blocking_descriptor(out: TextIO | None) -> int | None:
-    """Return the file descriptor of `out` if writing can block: a pipe or a terminal, not a file."""
-    if out is None or os.name != "posix":
-        return None
-    try:
-        descriptor = out.fileno()
-        return None if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
-    except (OSError, ValueError):
-        return None
