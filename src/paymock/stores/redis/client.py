@@ -15,13 +15,7 @@ from redis.asyncio.connection import AbstractConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    NoScriptError,
-    OutOfMemoryError,
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import AuthenticationError, NoScriptError, OutOfMemoryError, RedisError, ResponseError
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import StoreError
@@ -86,24 +80,29 @@ class Client:
                 "redis-py, and with sentinel_username and sentinel_password"
             ) from None
 
-    async def execute(self, *step: str | bytes | int) -> Any:
-        """Send a command and return the reply. Raises PaymockError `store_unavailable` or
-        `capacity_exceeded`.
-        """
-        return await self._submit(step)
-
-    async def read(self, name: str, keys: tuple[str, ...]) -> Any:
-        """Return the values under `keys` of a hash. Raises PaymockError `store_unavailable`."""
-        return await self._submit(Read(name, keys))
+    async def execute(self, step: Step) -> Any:
+        """Send a step and return the reply. Raises PaymockError `store_unavailable`, `capacity_exceeded`."""
+        try:
+            return await self._batcher.submit(step)
+        except LOST as error:
+            if "read only replica" in str(error):  # the name of the engine may lead to its successor by now
+                await self.redis.connection_pool.disconnect(inuse_connections=False)
+            if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
+                raise PaymockError("capacity_exceeded") from error
+            outcome = "The store has not answered, so it is unknown whether anything was stored."
+            if isinstance(error, ResponseError):
+                reason, _, _ = str(error).partition(", with args")
+                outcome = f"The store says: {reason}. Nothing was stored."
+            raise PaymockError("store_unavailable", f"{outcome} {_RETRY}") from error
 
     async def run(self, script: Script, keys: Sequence[str], *arguments: str | bytes | int) -> Any:
         """Run a script, whose text is sent only to an engine that does not know its digest."""
         try:
-            return await self._submit(("EVALSHA", script.digest, len(keys), *keys, *arguments))
+            return await self.execute(("EVALSHA", script.digest, len(keys), *keys, *arguments))
         except PaymockError as error:
             if not isinstance(error.__cause__, NoScriptError):
                 raise
-        return await self._submit(("EVAL", script.text, len(keys), *keys, *arguments))
+        return await self.execute(("EVAL", script.text, len(keys), *keys, *arguments))
 
     async def messages(self, channel: str) -> AsyncGenerator[str | None, None]:
         """Yield the messages of a channel, and first None, once it is subscribed. End when the connection is
@@ -165,20 +164,6 @@ class Client:
         )
         redis: Redis = self._sentinel.master_for(unquote(service), **{**options, **_OPTIONS, **secure})
         return redis
-
-    async def _submit(self, step: Step) -> Any:
-        try:
-            return await self._batcher.submit(step)
-        except LOST as error:
-            if "read only replica" in str(error):  # the name of the engine may lead to its successor by now
-                await self.redis.connection_pool.disconnect(inuse_connections=False)
-            if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
-                raise PaymockError("capacity_exceeded") from error
-            outcome = "The store has not answered, so it is unknown whether anything was stored."
-            if isinstance(error, ResponseError):
-                reason, _, _ = str(error).partition(", with args")
-                outcome = f"The store says: {reason}. Nothing was stored."
-            raise PaymockError("store_unavailable", f"{outcome} {_RETRY}") from error
 
     async def _carry_out(self, steps: Sequence[Step]) -> Sequence[Any]:
         if self._closed:

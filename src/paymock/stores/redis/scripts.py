@@ -6,7 +6,7 @@ memory refuses, so that no change is partially stored.
 
 import hashlib
 
-from paymock.stores.base import MAX_COUNTERS, STATE, Change, companion_key
+from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
 
 CHANNEL = "paymock:changes"
 """Pub/sub channel for the name of each sandbox that changes, prefixed with MINOR if the change is minor."""
@@ -76,13 +76,6 @@ end
 
 def encode(value: bytes | None) -> bytes:
     return b"-" if value is None else b"+" + value
-
-
-def decode_change(message: str | None) -> Change:
-    """Decode a message of CHANNEL; None stands for an unknown number of missed messages."""
-    if message is None:
-        return Change(None)
-    return Change(message.removeprefix(MINOR), minor=message.startswith(MINOR))
 
 
 class Script:

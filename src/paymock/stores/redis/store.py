@@ -14,9 +14,10 @@ from redis.exceptions import ResponseError
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import METADATA, NO_CLUSTER, Addition, AddResult, Change, Check, StoreError
+from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.client import BUDGET_SECONDS, LOST, Client, describe
-from paymock.stores.redis.scripts import encode
+from paymock.stores.redis.scripts import MINOR, encode
 
 MIN_VERSION = (6, 2)
 """Oldest supported version of Redis. Valkey reports the version of Redis that it is compatible with."""
@@ -81,7 +82,7 @@ class RedisStore:
         return AddResult(*reply)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
-        values: list[bytes | None] = await self._client.read(_key(sandbox, "values"), keys)
+        values: list[bytes | None] = await self._client.execute(Read(_key(sandbox, "values"), keys))
         return values
 
     async def replace(
@@ -113,7 +114,7 @@ class RedisStore:
         return [(newest - index, value) for index, value in enumerate(values) if value is not None]
 
     async def count(self, sandbox: str, kind: str) -> int:
-        return int(await self._client.execute("LLEN", _key(sandbox, f"kind:{kind}")))
+        return int(await self._client.execute(("LLEN", _key(sandbox, f"kind:{kind}"))))
 
     async def increment(self, sandbox: str, key: str) -> int:
         return int(await self._run(scripts.INCREMENT, sandbox, ("counters",), key, self._retention))
@@ -126,7 +127,7 @@ class RedisStore:
         if limit <= 0:
             return []
         name = _key(sandbox, f"log:{log}")
-        entries: list[bytes] = await self._client.execute("LRANGE", name, -limit, -1)
+        entries: list[bytes] = await self._client.execute(("LRANGE", name, -limit, -1))
         return entries[::-1]
 
     async def clear_log(self, sandbox: str, log: str) -> None:
@@ -137,12 +138,12 @@ class RedisStore:
         return bool(await self._run(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
 
     async def time(self) -> int | None:
-        seconds, microseconds = await self._client.execute("TIME")
+        seconds, microseconds = await self._client.execute(("TIME",))
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def ping(self) -> None:
         # changes nothing, since the key is never there, and is refused where nothing can be written or stored
-        await self._client.execute("SETRANGE", _key(METADATA, "ping"), 0, "")
+        await self._client.execute(("SETRANGE", _key(METADATA, "ping"), 0, ""))
 
     async def changes(self) -> AsyncIterator[Change]:
         while True:
@@ -150,7 +151,8 @@ class RedisStore:
             async with aclosing(self._client.messages(scripts.CHANNEL)) as messages:
                 async for message in messages:
                     subscribed = True
-                    yield scripts.decode_change(message)
+                    minor = message is not None and message.startswith(MINOR)
+                    yield Change(message and message.removeprefix(MINOR), minor)
             if subscribed:
                 yield Change(None)
             await asyncio.sleep(RECONNECT_SECONDS)
