@@ -71,7 +71,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect coverage if that is wanted."""
     if config.option.paymock_coverage or config.option.paymock_fail_under is not None:
         plugin = _CoveragePlugin(config)
         before_reset.append(plugin.collect)
@@ -92,7 +91,6 @@ class _CoveragePlugin:
         self._messages: list[tuple[str, str]] = []  # each with the id of its test
 
     def collect(self, sandbox: "Sandbox") -> None:
-        """Add what the application has seen in this sandbox."""
         from paymock.analysis.coverage import coverage
         from paymock.analysis.lint import lint
         from paymock.schemas.control import JOURNAL_LENGTH
@@ -113,7 +111,6 @@ class _CoveragePlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take the results of a worker of pytest-xdist."""
         if not hasattr(node, "workeroutput"):
             self._messages.append((f"worker {node.gateway.id}", "it crashed, and its results are missing"))
             return

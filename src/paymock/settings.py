@@ -77,7 +77,6 @@ class Address:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether the server can be reached from this machine only."""
         if self.host is None or self.host == "localhost":
             return True
         try:

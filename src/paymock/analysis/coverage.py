@@ -58,7 +58,6 @@ class Group(NamedTuple):
 
     @property
     def missing(self) -> list[str]:
-        """The items that were not seen, in the order of the rules."""
         return [item for item in self.items if item not in self.seen]
 
     @property

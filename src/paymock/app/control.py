@@ -211,7 +211,6 @@ class ControlService:
         return views.view(payment.record, state_at(states, deposits[number].at)), replayed
 
     async def payments(self, sandbox: str, query: schemas.ListPayments) -> schemas.PaymentPage:
-        """Return a page of payments, newest first."""
         found, next_cursor, total = await self.snapshots(sandbox, query)
         data = [
             schemas.ListedPayment(

@@ -127,7 +127,6 @@ class ApiClient(Sandbox):
         return functools.partial(decode_reply, reply_type=getattr(control, reply) if reply else type(None))
 
     def payment_page(self, limit: int, **filters: str | None) -> Json:
-        """One page of the newest `limit` payments that match."""
         return self._payment_page(limit, **filters)
 
     def checkout_url(self, payment_id: str) -> str:

@@ -119,7 +119,6 @@ class _SignalForwarder:
                 signal.signal(number, self._pass_on)
 
     def pass_to(self, process: "subprocess.Popen[bytes]") -> None:
-        """Pass them on to this process."""
         self._process = process
         for number in self._early:
             self._pass_on(number)

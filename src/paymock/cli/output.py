@@ -119,7 +119,6 @@ class Column(NamedTuple):
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal; None when standard output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -156,7 +155,6 @@ def table_lines(columns: Sequence[Column], width: int | None, *, wrapped: bool =
 
 
 def truncated(text: str, width: int) -> str:
-    """The text, or its beginning and an ellipsis."""
     if cell_len(text) <= width:
         return text
     while cell_len(text) >= width and text:
@@ -173,7 +171,6 @@ def cell_len(text: str) -> int:
 
 
 def shortened(payment_id: str) -> str:
-    """The beginning and the end of an id."""
     return payment_id[:8] + _ellipsis() + payment_id[-4:]
 
 
@@ -276,7 +273,6 @@ def next_commands(steps: Sequence[Step]) -> list[str]:
 
 
 def next_lines(steps: Sequence[Step]) -> list[str]:
-    """A heading, and a line for each step."""
     commands = next_commands(steps)
     width = max(map(len, commands))
     rows = zip(commands, steps, strict=True)

@@ -86,7 +86,6 @@ def requests(
 
 
 def _request_lines(newest_first: list[Json]) -> list[str]:
-    """A line for each request, newest last."""
     lines = []
     for entry in reversed(newest_first):
         problems = [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]

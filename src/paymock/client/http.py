@@ -163,7 +163,6 @@ class Client:
         self.connections.close()
 
     def unreachable(self, error: Exception) -> Unreachable:
-        """The exception for a request without a reply."""
         if isinstance(error, TimeoutError):
             return Unreachable(f"{self.url} does not answer")
         if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError):

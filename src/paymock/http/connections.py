@@ -190,7 +190,6 @@ class WriteBatch:
         self._pending.append((transport, reply))
 
     def flush(self) -> None:
-        """Write all pending replies now."""
         pending, self._pending = self._pending, []
         for transport, reply in pending:
             try:

@@ -155,7 +155,6 @@ class HttpProtocol(asyncio.Protocol):
         self._state.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Unregister the connection, and let the request that is being answered end."""
         self._refused = self._ended = True
         self._state.connections.remove(self)
         if self._timer is not None:
@@ -165,7 +164,6 @@ class HttpProtocol(asyncio.Protocol):
         self._state.on_close()
 
     def data_received(self, data: bytes) -> None:
-        """Read requests, and have them answered."""
         if not self._refused:
             self._buffer += data
             if self._is_scheduled:
@@ -390,7 +388,6 @@ class HttpProtocol(asyncio.Protocol):
         self._loop.call_later(_LINGER_SECONDS, self._state.connections.defer, self.transport.close)
 
     def _fail_request(self) -> None:
-        """Let the current request end: nobody waits for its reply."""
         if self._request is not None and self._reader is not None:
             self._request.body.fail()
         self._notify_gone()
@@ -428,7 +425,6 @@ class HttpProtocol(asyncio.Protocol):
     # Deadlines. There is one timer, which is not replaced for each request: when it expires, it is set again.
 
     def _set_deadline(self) -> None:
-        """Set the time limit of what the connection waits for now."""
         if self._reader is not None:
             phase, seconds = _BODY, self.BODY_SECONDS
         elif self._request is not None or self._writable is not None or self._is_scheduled:

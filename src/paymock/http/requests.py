@@ -61,7 +61,6 @@ class Body:
             self._parts += part
 
     def complete(self) -> None:
-        """All parts have arrived."""
         self.content = bytes(self._parts)
         self._notify()
 

@@ -121,7 +121,6 @@ class PaymentTimeline:
 
     @property
     def at_creation(self) -> RenderedPayment:
-        """The payment as it was created, whatever happens at 0 s."""
         return rendered_at_creation(self.record) if self._scripted is None else self.rendered_at(0)
 
 

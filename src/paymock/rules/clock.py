@@ -22,7 +22,6 @@ MAX_PROPAGATION_MS = 50
 
 
 def is_speed(number: float) -> bool:
-    """Whether `number` can be the speed of a clock: one of SPEEDS."""
     return number == 0 or MIN_SPEED <= number <= MAX_SPEED
 
 
@@ -60,7 +59,6 @@ class ClockSetting(NamedTuple):
         )  # abs: -0.0 is 0
 
     def advanced(self, milliseconds: int) -> "ClockSetting":
-        """The setting whose virtual time is `milliseconds` later."""
         return self._replace(since_virtual=self.since_virtual + milliseconds)
 
     def real_delay(self, virtual: int, real: int) -> float | None:

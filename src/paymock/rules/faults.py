@@ -165,7 +165,6 @@ def parse_fault(text: str) -> Fault | None:
 
 
 def fault_problem(text: str) -> str | None:
-    """The reason why `text` is not a fault, or None if it is one."""
     return f"must be {FAULT_FORM}" if parse_fault(text) is None else None
 
 
@@ -200,7 +199,6 @@ class FaultRule(Struct, frozen=True, gc=False, array_like=True):
     waiting: dict[str, int] = {}
 
     def selects(self, target: FaultTarget) -> bool:
-        """Whether the rule is about this request."""
         return (
             self.operation in (None, target.operation)
             and self.order_id in (None, target.order_id)

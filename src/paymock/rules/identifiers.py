@@ -82,7 +82,6 @@ def parse_token(identifier: str, prefix: str) -> str | None:
 
 
 def attempt_id(token: str) -> str:
-    """The id of the only attempt of a payment."""
     return ATTEMPT_PREFIX + _derived("attempt", token)[:32]
 
 

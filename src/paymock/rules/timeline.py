@@ -62,7 +62,6 @@ class Deposit(NamedTuple):
 
     @property
     def unsettled(self) -> bool:
-        """Whether the deposit is neither final nor rejected yet."""
         return self.status in (DepositStatus.PENDING, DepositStatus.CONFIRMING)
 
 
@@ -195,7 +194,6 @@ def changed_deposit(before: State, after: State) -> int | None:
 
 
 def describe_change(before: State, after: State) -> str:
-    """The change between two consecutive states, in words."""
     number = changed_deposit(before, after)
     if number is None:
         return after.status

@@ -47,7 +47,6 @@ def parse_rfc3339(text: str) -> int | None:
 
 
 def time_problem(text: str) -> str | None:
-    """The reason why `text` is not an acceptable time, or None when it is one."""
     if parse_rfc3339(text) is None:
         return "must be an RFC 3339 time with an offset: 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00"
     return None

@@ -38,7 +38,6 @@ class Index(dict[K, set[V]]):
 
     @contextmanager
     def entry(self, key: K, value: V) -> Iterator[None]:
-        """Keep the value under the key within the block."""
         values = self.setdefault(key, set())
         values.add(value)
         try:

@@ -186,7 +186,6 @@ class Sandboxes:
         await self._store.ping()
 
     async def close(self) -> None:
-        """Write what is buffered, and close the connections to the store."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._log_buffer.flush()

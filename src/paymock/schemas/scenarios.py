@@ -27,7 +27,6 @@ _CONTROL = re.compile(f"[{CONTROL}{SEPARATORS}]")
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` has the form of a scenario's name."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -218,6 +217,5 @@ class Course(Reply):
 
 
 def course_of(scenario: rules.Scenario) -> Course:
-    """A scenario as replies show it."""
     sending = [Sending(**asdict(one)) for one in scenario.sending]
     return Course(**asdict(scenario) | {"sending": sending})

@@ -107,7 +107,6 @@ class Announcer:
         )
 
     def stopped(self, reason: str) -> None:
-        """Log the event `stopped`."""
         if not self._is_silent:
             end_line()
             self.log.event("stopped", f"stopped ({reason})", reason=reason)

@@ -75,11 +75,9 @@ class Application:
         return self._sandboxes.notifier.waiting
 
     def limit_waiting(self, number: int) -> None:
-        """Let at most this number of requests wait at a time; refuse others."""
         self._sandboxes.notifier.max_waiting = number
 
     def stop(self) -> None:
-        """End the requests that wait for a change: the server stops."""
         self._sandboxes.notifier.stop()
 
     def for_address(self, routes: Routes[Route], hosts: AllowedHosts) -> "Application":
@@ -90,7 +88,6 @@ class Application:
         await self._sandboxes.close()
 
     async def respond(self, request: Request) -> EncodedResponse:
-        """Answer a request, and record it."""
         started = time.perf_counter()
         request_id = f"{self._id_prefix}{next(self._count):x}"
         if self._root_path:  # some proxies remove it, and some do not
@@ -184,7 +181,6 @@ class Application:
             self._log.defect(request_id)
 
     def _record(self, request: Request, response: Response, request_id: str, started: float) -> None:
-        """Log a reply, and add it to the metrics and to the journal of its sandbox."""
         exchange = Exchange.of(request, response, request_id, time.perf_counter() - started)
         if self._log.requests:
             self._log.request(exchange)

@@ -171,7 +171,6 @@ class RedisStore:
     async def _run(
         self, script: scripts.Script, sandbox: str, names: Sequence[str], *arguments: str | bytes | int
     ) -> Any:
-        """Run a script on the keys of a sandbox with these names."""
         return await self._client.run(script, [_key(sandbox, name) for name in names], *arguments)
 
 

@@ -185,7 +185,6 @@ class ThreadedConnection:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction)
 
     async def close(self) -> None:
-        """Close the connection and end its thread."""
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
             self._thread.shutdown()

@@ -42,7 +42,6 @@ def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> 
 
 
 def count(connection: Connection, sandbox: str, kind: str) -> int:
-    """Return the number of values of a kind in a sandbox."""
     [(number,)] = connection.execute(
         f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants
         (sandbox, kind),
@@ -278,6 +277,5 @@ def purge(connection: Connection) -> None:
 
 @cache
 def _select(count: int) -> str:
-    """Return a statement that reads the values under `count` keys as one row."""
     column = "(SELECT value FROM entry WHERE entry.sandbox = sandbox.id AND key = ?)"
     return f"SELECT {', '.join([column] * count)} FROM sandbox WHERE name = ?"  # noqa: S608 - constants

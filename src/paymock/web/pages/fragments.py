@@ -113,7 +113,6 @@ class Fragments:
         self._catalog = catalog
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Return the handlers by path."""
         return {
             "/fragments/payments": self.payments,
             "/fragments/payments/{payment_id}": self.payment,
@@ -166,7 +165,6 @@ class Fragments:
         return self._fragment(request, "requests", rows=[*request_rows(entries)])
 
     async def faults(self, request: Request) -> Response:
-        """Answer with the fault rules, and what the next payments get."""
         parse_query(request, _parse_nothing)
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         pending = (await self._control.overrides.pending(request.sandbox)).data
@@ -217,7 +215,6 @@ class Fragments:
         )
 
     async def checkout(self, request: Request) -> Response:
-        """Answer with the buttons that the checkout has for whoever has the key."""
         parse_query(request, _parse_nothing)
         detail = await self._control.payment(request.sandbox, request.params["payment_id"])
         clock = await self._control.clock(request.sandbox)

@@ -63,7 +63,6 @@ class RequestLog:
         self._keys = re.compile(rf"(?:{keys})(?:\.[A-Za-z0-9_-]+)?") if keys else None
 
     def request(self, exchange: Exchange) -> None:
-        """Log a request, if requests are logged."""
         if not self.requests:
             return
         response, warning = exchange.response, exchange.warning
@@ -104,7 +103,6 @@ class RequestLog:
         self.line(text)
 
     def warning(self, text: str) -> None:
-        """Log a warning for the operator."""
         self.event("warning", f"Warning: {text}", message=text)
 
     def line(self, text: str) -> None:
@@ -137,7 +135,6 @@ class RequestLog:
         return without_secrets(self._without_keys(text))
 
     def masked_order(self, order_id: str) -> str:
-        """Return an order id with secrets masked."""
         return _SECRET_ORDER.sub("***", self._without_keys(order_id))
 
     def _without_keys(self, text: str) -> str:

@@ -67,7 +67,6 @@ class RequestMetrics:
         self._duration = lru_cache(1024)(duration.labels)
 
     def record(self, exchange: Exchange) -> None:
-        """Record a request that was answered, or whose reply was dropped."""
         template = exchange.template
         if not template:  # it was refused before it was routed
             match = self._routes.find(exchange.path)
@@ -84,5 +83,4 @@ class RequestMetrics:
             self._payments.get(carried_out.scenario, self._payments[COURSE]).inc()
 
     async def page(self, _: Request) -> Response:
-        """Answer with all metrics, in the text format of Prometheus."""
         return Response(200, generate_latest(self._registry), _CONTENT_TYPE)
