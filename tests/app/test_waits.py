@@ -27,9 +27,8 @@ from paymock.schemas.control import (
 )
 from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
-from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.access_log import RequestLog, encoded_entry
 from paymock.web.telemetry.exchange import Exchange, OperationResponse
-from paymock.web.telemetry.journal_entry import encoded_entry
 from tests.support.specification import COURSES
 from tests.support.stores import SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line, refusal

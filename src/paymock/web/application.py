@@ -28,9 +28,8 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.access_log import RequestLog, encoded_entry
 from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of
-from paymock.web.telemetry.journal_entry import encoded_entry
 
 if TYPE_CHECKING:
     from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
