@@ -15,13 +15,7 @@ from msgspec.structs import asdict, replace
 from paymock.app.faults import FaultRules, Overrides
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, StoredEntry
-from paymock.app.lookup import (
-    ALL_PAYMENTS,
-    PaymentFilter,
-    PaymentSnapshot,
-    find_payment,
-    newest_payments,
-)
+from paymock.app.lookup import ALL_PAYMENTS, PaymentFilter, PaymentSnapshot, find_payment, newest_payments
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
@@ -156,11 +150,7 @@ class ControlService:
         return schemas.ObservedPayment(payment=payment.payment, observed=observed)
 
     async def deposit(
-        self,
-        sandbox: str,
-        payment_id: str,
-        deposit: schemas.MakeDeposit,
-        request: KeyedRequest | None = None,
+        self, sandbox: str, payment_id: str, deposit: schemas.MakeDeposit, request: KeyedRequest | None = None
     ) -> tuple[Payment, bool]:
         """Simulate a transfer that is observed now. Return the payment just after it, and whether this
         request repeats an earlier one.

@@ -165,11 +165,7 @@ def fault(**common: Any) -> None:
     help="Only requests about this payment.",
 )
 @click.option(
-    "--skip",
-    type=Integer(0, MAX_TIMES),
-    default=0,
-    metavar="N",
-    help="Number of requests that pass first.",
+    "--skip", type=Integer(0, MAX_TIMES), default=0, metavar="N", help="Number of requests that pass first."
 )
 @click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of requests. [default: 1]")
 @click.option("--always", is_flag=True, help="All requests, until the rule is deleted.")

@@ -18,22 +18,14 @@ from paymock.text import format_seconds
     "--limit", "-n", type=Integer(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
 )
 @click.option(
-    "--wait",
-    "count",
-    type=Integer(1, MAX_COUNT),
-    metavar="COUNT",
-    help="Wait for COUNT matching requests.",
+    "--wait", "count", type=Integer(1, MAX_COUNT), metavar="COUNT", help="Wait for COUNT matching requests."
 )
 @click.option("--operation", type=OPERATION, metavar="NAME", help="With --wait: this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="With --wait: about payments of this order.")
 @click.option("--payment", "payment_id", metavar=PAYMENT, help="With --wait: about this payment.")
 @click.option("--shown", type=STATUS, metavar="STATUS", help="With --wait: the reply showed this status.")
 @click.option("--after", metavar="REQUEST_ID", help="With --wait: after this request.")
-@click.option(
-    "--timeout",
-    type=UP_TO_A_DAY,
-    help=f"Maximum wait, in real time. [default: {DEFAULT_WAIT}]",
-)
+@click.option("--timeout", type=UP_TO_A_DAY, help=f"Maximum wait, in real time. [default: {DEFAULT_WAIT}]")
 @click.option("--clear", is_flag=True, help="Delete the past requests.")
 @as_json
 def requests(

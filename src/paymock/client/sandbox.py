@@ -99,12 +99,7 @@ class Sandbox:
     """Whether `paymock.verify.verify` has judged an application in it, and tells what happened."""
 
     def __init__(
-        self,
-        url: str,
-        api_key: str,
-        connections: ConnectionPool | None = None,
-        *,
-        name: str | None = None,
+        self, url: str, api_key: str, connections: ConnectionPool | None = None, *, name: str | None = None
     ) -> None:
         self.name = None if name is None else _checked_name(name)
         self.secret = api_key  # what no text may show, also as a part of `api_key`
@@ -114,11 +109,7 @@ class Sandbox:
 
     @classmethod
     def own(
-        cls,
-        url: str,
-        api_key: str | None,
-        name: str | None = None,
-        connections: ConnectionPool | None = None,
+        cls, url: str, api_key: str | None, name: str | None = None, connections: ConnectionPool | None = None
     ) -> Self:
         """A sandbox for one user: of a configured key the one with this name, by default with that in
         PAYMOCK_SANDBOX or a random one. Without a key, the server must be in open mode; a key of open mode is

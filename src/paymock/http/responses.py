@@ -89,10 +89,7 @@ def error_response(error: PaymockError) -> Response:
     if error.status == 503:
         headers = (*headers, ("Retry-After", str(RETRY_AFTER_SECONDS)))
     return Response(
-        error.status,
-        msgspec.json.encode(ErrorEnvelope(error=body)),
-        headers=headers,
-        error=error.kind.code,
+        error.status, msgspec.json.encode(ErrorEnvelope(error=body)), headers=headers, error=error.kind.code
     )
 
 

@@ -10,12 +10,7 @@ from msgspec import Meta
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import to_tokens
-from paymock.rules.scenarios import (
-    CONFIRMATIONS_REQUIRED,
-    PAYMENT_WINDOW,
-    TERMINAL_STATUSES,
-    PaymentStatus,
-)
+from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PAYMENT_WINDOW, TERMINAL_STATUSES, PaymentStatus
 from paymock.rules.timeline import State
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.catalog import Asset, Chain
@@ -121,13 +116,7 @@ class Checkout(Reply):
     payment_id: Annotated[str, identifier(identifiers.PAYMENT_PREFIX, "the payment")]
     order_id: OrderId
     status: PaymentStatus
-    view: Annotated[
-        ViewName,
-        Meta(
-            title="CheckoutView",
-            description="Which of the seven views to show.",
-        ),
-    ]
+    view: Annotated[ViewName, Meta(title="CheckoutView", description="Which of the seven views to show.")]
     headline: Annotated[str, Meta(description="What the view says, in a few words.")]
     explanation: Annotated[str, Meta(description="What that means for the customer.")]
     next: Annotated[str, Meta(description="What comes next; empty when nothing does.")]

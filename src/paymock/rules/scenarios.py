@@ -123,10 +123,7 @@ _ROWS = (
         "The customer pays the full `due` in the correct asset; the deposit finalizes; settlement completes.",
         sending=_PAID_IN_FULL,
     ),
-    Scenario(
-        "no_payment_expired",
-        "No deposit before expiry.",
-    ),
+    Scenario("no_payment_expired", "No deposit before expiry."),
     Scenario(
         "underpaid_expired",
         "The customer sends half of `due`; the funding finalizes and stays insufficient at expiry.",
@@ -143,9 +140,7 @@ _ROWS = (
         sending=(Sending(5, other_asset=True),),
     ),
     Scenario(
-        "late_payment",
-        "The payment expires first; a deposit is observed later.",
-        sending=(Sending(35),),
+        "late_payment", "The payment expires first; a deposit is observed later.", sending=(Sending(35),)
     ),
     Scenario(
         "settlement_failed",

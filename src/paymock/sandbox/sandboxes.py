@@ -15,12 +15,7 @@ from msgspec.structs import replace
 from paymock import __version__
 from paymock.cache import BoundedCache
 from paymock.payments import records
-from paymock.payments.records import (
-    DepositRecord,
-    EndpointRecord,
-    PaymentRecord,
-    StoreMetadata,
-)
+from paymock.payments.records import DepositRecord, EndpointRecord, PaymentRecord, StoreMetadata
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting

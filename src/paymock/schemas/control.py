@@ -223,8 +223,7 @@ class SetNext(Request):
         ),
     ] = None
     times: Annotated[
-        _Times | None,
-        Meta(description="How many creations; `null`: all, until a reset. Default: 1."),
+        _Times | None, Meta(description="How many creations; `null`: all, until a reset. Default: 1.")
     ] = 1
     order_id: Annotated[OrderId | None, Meta(description="Only creations of this order.")] = None
 
@@ -324,15 +323,13 @@ class ScenarioChange(Reply):
     event: Annotated[str, Meta(description="What happens, in words.")]
     status: Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
     deposit: Annotated[
-        int | None,
-        Meta(description="The number of the deposit that it happens to, from 1; `null`: to none."),
+        int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
     ]
     confirmations: Annotated[
         int | None, Meta(description="How many confirmations that deposit has from then on.")
     ]
     deposit_status: Annotated[
-        DepositStatus | None,
-        Meta(description="The status of that deposit from then on; `null`: no deposit."),
+        DepositStatus | None, Meta(description="The status of that deposit from then on; `null`: no deposit.")
     ]
 
 

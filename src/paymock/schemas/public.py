@@ -42,13 +42,7 @@ PAYMENT_READS = (GET_PAYMENT, "listAttempts")
 PAYMENT_OPERATIONS = (CREATE_PAYMENT, *PAYMENT_READS)
 """The ids of the operations that are about one payment."""
 
-OPERATION_IDS = (
-    "listChains",
-    "listAssets",
-    *PAYMENT_OPERATIONS,
-    CREATE_ENDPOINT,
-    "listWebhookEndpoints",
-)
+OPERATION_IDS = ("listChains", "listAssets", *PAYMENT_OPERATIONS, CREATE_ENDPOINT, "listWebhookEndpoints")
 """The ids of all operations of `/v1`."""
 
 SETTLING = (
@@ -292,8 +286,7 @@ class WebhookEndpoint(Reply):
     events: Annotated[list[EventName], Meta(description='The events of interest; `["*"]` is all of them.')]
     description: Annotated[str | None, Meta(description="As sent.")]
     status: Annotated[
-        Literal["enabled"],
-        Meta(title="WebhookEndpointStatus", description="Always `enabled` in the mock."),
+        Literal["enabled"], Meta(title="WebhookEndpointStatus", description="Always `enabled` in the mock.")
     ]
     created_at: Timestamp
 

@@ -89,13 +89,9 @@ At = Annotated[
 ]
 Fraction = Annotated[
     str,
-    Meta(
-        description='The fraction of `due` that is sent, rounded down. Default: `"1/1"`.',
-        examples=["1/2"],
-    ),
+    Meta(description='The fraction of `due` that is sent, rounded down. Default: `"1/1"`.', examples=["1/2"]),
     matching(
-        "^(0|[1-9][0-9]{0,8})/[1-9][0-9]{0,8}$",
-        'must be a fraction of due, "1/2", of at most 9 digits each',
+        "^(0|[1-9][0-9]{0,8})/[1-9][0-9]{0,8}$", 'must be a fraction of due, "1/2", of at most 9 digits each'
     ),
 ]
 UnitsAsNumber = Annotated[
@@ -201,8 +197,7 @@ class ScenarioFile(Request):
     """The file of `--scenarios`."""
 
     scenario: Annotated[
-        list[FileScenario],
-        Meta(min_length=1, max_length=MAX_SCENARIOS, extra={"check": _twice_problem}),
+        list[FileScenario], Meta(min_length=1, max_length=MAX_SCENARIOS, extra={"check": _twice_problem})
     ]
 
 

@@ -24,10 +24,7 @@ def sqlite_path(url: str) -> Path:
 
 
 def open_store(
-    url: str,
-    *,
-    limits: Mapping[str, int | None] | None = None,
-    retention: int | None = None,
+    url: str, *, limits: Mapping[str, int | None] | None = None, retention: int | None = None
 ) -> Store:
     """Return the store at `url`, not yet connected. `limits` caps the number of values of a kind over all
     sandboxes (in memory and SQLite); after `retention` seconds SQLite and Redis may delete what was created.

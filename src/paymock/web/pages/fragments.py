@@ -28,13 +28,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.control import (
-    JournalEntry,
-    ListPayments,
-    ListRequests,
-    PaymentDetail,
-    PendingOverride,
-)
+from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds

@@ -58,10 +58,7 @@ class RequestMetrics:
         )
         duration = Histogram(*DURATION, buckets=BUCKETS, registry=self._registry)
         self._payments = {name: payments.labels(name) for name in (*scenarios, COURSE)}
-        self._errors = {
-            CONFLICT: conflicts,
-            "store_unavailable": store_errors,
-        }
+        self._errors = {CONFLICT: conflicts, "store_unavailable": store_errors}
         # Looking up a series costs four times as much as counting in it.
         self._count = lru_cache(4096)(requests.labels)
         self._duration = lru_cache(1024)(duration.labels)
