@@ -10,7 +10,7 @@ from harness.server_process import ServerProcess, server_process
 from tests.support.raw import exchange_on, request
 
 PIPELINED = 50
-WARM_UP = 5_000
+WARM_UP = 12_000
 """How many requests, or keys, fill the caches and journals that are bounded."""
 
 
