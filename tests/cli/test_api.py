@@ -36,7 +36,7 @@ REFUSED = {
     "create hapy_path": "The nearest is happy_path.",
     "payment \udcff/../x": "payment_not_found: ",
     "payments --key wrong": "unauthenticated: ",
-    "wait --order ''": "invalid_query: --order must have at least 1 character",
+    "wait --order ''": "invalid_query: --order must not be empty",
     "fault add drop --payment newest": "payment_not_found: This sandbox has no payments",
     "advance pay_x --to expired": "payment_not_found: ",
 }

@@ -73,14 +73,21 @@ class QueryParser(Generic[Q]):
         self._query_type, self._check = query_type, checker_for(query_type)
         self.names: list[str] = []
         self._numbers: dict[str, tuple[re.Pattern[str], Callable[[str], float]]] = {}
+        self._expected: dict[str, str] = {}
         for field in msgspec.structs.fields(query_type):
             info = inspect.type_info(field.type)
+            while isinstance(info, inspect.Metadata | inspect.UnionType):
+                info = info.type if isinstance(info, inspect.Metadata) else info.types[0]
             self.names.append(field.name)
-            match info.type if isinstance(info, inspect.Metadata) else info:
-                case inspect.IntType():
+            match info:
+                case inspect.IntType(ge=least, le=most):
                     self._numbers[field.name] = _INTEGER, int
-                case inspect.FloatType():
+                    self._expected[field.name] = f"must be an integer from {least} to {most}"
+                case inspect.FloatType(ge=least, le=most):
                     self._numbers[field.name] = _NUMBER, float
+                    self._expected[field.name] = f"must be a number of seconds from {least} to {most}"
+                case inspect.StrType(max_length=most) if most is not None:
+                    self._expected[field.name] = f"must have at most {most} characters"
 
     def __call__(self, parameters: Mapping[str, str]) -> Q:
         """Raises PaymockError `invalid_query` for the first parameter that is not acceptable."""
@@ -90,7 +97,12 @@ class QueryParser(Generic[Q]):
                 values[name] = number(values[name])
         problems: Problems = {}
         self._check(values, "", problems)
-        for name, problem in problems.items():
+        if problems:
+            name, problem = next(iter(problems.items()))
+            if values.get(name) == "" and problem.startswith("must have"):
+                problem = "must not be empty"
+            elif name in values:
+                problem = self._expected.get(name, problem)
             raise PaymockError("invalid_query", f"{name} {problem}.")
         return msgspec.convert(values, self._query_type)
 

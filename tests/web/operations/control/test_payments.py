@@ -82,10 +82,14 @@ class TestLists:
             assert [one for page in pages for one in page] == listed
 
     def test_a_query_that_makes_no_sense_is_refused_and_not_repeated(self, api: Api) -> None:
-        numbers = ("limit=0", "limit=201", "limit=x", "limit=1&limit=2", "cursor=-1", "cursor=x")
-        names = ("status=done", "scenario=X", "search=", f"search={'o' * 129}", "x=1")
-        for query in (*numbers, *names):
-            assert error_of(api.get(f"/_mock/payments?{query}")) == (400, "invalid_query")
+        limit, few = "limit must be an integer from 1 to 200.", "search must have at most 128 characters."
+        texts = {f"limit={bad}": limit for bad in ("0", "201", "x", "1e1", "5.0", "")}
+        texts |= {"search=": "search must not be empty.", f"search={'o' * 129}": few}
+        others = ("limit=1&limit=2", "cursor=-1", "cursor=x", "status=done", "scenario=X", "x=1")
+        for query, text in (*texts.items(), *((other, "") for other in others)):
+            response = api.get(f"/_mock/payments?{query}")
+            assert error_of(response) == (400, "invalid_query")
+            assert text in response.text
         for malformed in ("%zz", "0xcafe000000000000000000000000000000c0ffee", "limit=1&secret", "&"):
             response = api.get(f"/_mock/payments?{malformed}")
             assert error_of(response) == (400, "invalid_query")
