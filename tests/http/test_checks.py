@@ -91,6 +91,10 @@ def test_a_token_that_is_a_word_of_the_refusal(keyed_server: RunningServer, toke
     assert token.encode() not in reply.body.partition(b'"message"')[2]
 
 
+def test_the_text_of_a_request_does_not_show_its_headers() -> None:
+    assert "mk_test" not in repr(Request("GET", "/", {b"authorization": b"Bearer mk_test_demo"}))
+
+
 @pytest.mark.parametrize("token", ["text/html", 'viewport"'])
 def test_a_token_that_is_a_word_of_a_page_does_not_spoil_it(keyed_server: RunningServer, token: str) -> None:
     page = get(keyed_server, f"Bearer {token}", "/checkout/pay_unknown")

@@ -35,6 +35,8 @@ VALID = {
     "a creation": creation(b"{}"),
     "a creation in chunks": creation(b"{}", chunk=1),
     "a slow read": SLOW,
+    "an unknown method": raw.request("X" * 30, "/v1/payments", AUTHORIZED, b"{}"),
+    "offers to upgrade": raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"}) * 20,
     "a health check, then a read": LIVEZ + GET,
     "a slow read, then others": SLOW + GET + LIVEZ + SLOW,
     "many": (GET + LIVEZ) * 20,
@@ -78,7 +80,7 @@ def test_a_malformed_request_is_refused_after_earlier_replies(
         else:
             replies = raw.exchange_on(connection, valid + malformed, replies=count + 1)
         assert len(replies) == count + 1
-        assert all(reply.status in (200, 422) for reply in replies[:-1])
+        assert all(reply.status in (200, 405, 422) for reply in replies[:-1])
         assert (replies[-1].status, replies[-1].headers["connection"]) == (status, "close")
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(1) == b""
@@ -92,7 +94,7 @@ def test_a_client_that_closes_its_side_gets_all_its_replies(server: RunningServe
         connection.shutdown(socket.SHUT_WR)
         count = data.count(b" HTTP/1.1\r\n")
         replies = raw.exchange_on(connection, b"", replies=count + 1)  # none more, but the end
-    assert [reply.status in (200, 422) for reply in replies] == [True] * count
+    assert [reply.status in (200, 405, 422) for reply in replies] == [True] * count
 
 
 @pytest.mark.parametrize("part", [LIVEZ[:-1], creation(b"{}")[:-1], SLOW + LIVEZ[:-1]])
@@ -128,12 +130,6 @@ def test_bytes_after_an_answered_request_are_refused(server: RunningServer, refu
         assert raw.next_reply(connection).status == 401
         connection.sendall(b"{}" + refused)
         assert raw.next_reply(connection).status // 100 == 4
-
-
-def test_many_offers_to_upgrade_in_one_packet_are_ignored_one_by_one(server: RunningServer) -> None:
-    offer = raw.request("GET", "/livez", {"Connection": "Upgrade", "Upgrade": "h2c"})
-    replies = raw.exchange(server.port, offer * 300, replies=300)
-    assert [reply.status for reply in replies] == [200] * 300
 
 
 def test_a_dropped_request_ends_although_another_came_after_it(server: RunningServer) -> None:

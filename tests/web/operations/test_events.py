@@ -52,6 +52,7 @@ class TestBeginAndEnd:
             assert stream.status == 200
             assert stream.headers["content-type"] == "text/event-stream"
             assert stream.headers["cache-control"] == "no-store"
+            assert stream.headers["x-accel-buffering"] == "no"
             assert "content-length" not in stream.headers
             stream.next()
             assert not stream.ended
