@@ -15,27 +15,21 @@ import argparse
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from harness.docs_figures import Name, write_figure
+from harness.docs_figures import write_figure
 from tests.system.hostile.graceful_stop import CASES, stop_busy_server
-from tests.system.hostile.large_bodies import LARGE, SENDERS, SMALL, send_chunks, send_large_bodies
-from tests.system.hostile.regular_clients import percentile_ms
-from tests.system.hostile.starvation import COUNT, FEW_FILES, StarvationResult, attack_with_slow_clients
+from tests.system.hostile.large_bodies import send_chunks, send_large_bodies
+from tests.system.hostile.regular_clients import Figure
+from tests.system.hostile.starvation import FEW_FILES, attack_with_slow_clients
 
 SECONDS, SHORT_SECONDS = 30.0, 15.0
 """The duration of the regular load."""
 
 T = TypeVar("T")
-
-
-class Figure(NamedTuple):
-    name: Name
-    text: str
-    violations: Sequence[str]
 
 
 def main() -> None:
@@ -56,33 +50,12 @@ def main() -> None:
 
 def run(*, short: bool) -> Iterator[Figure]:
     seconds = SHORT_SECONDS if short else SECONDS
-    yield _starvation_figure("slow", _in_folder(partial(attack_with_slow_clients, seconds, None)))
-    yield _starvation_figure(
-        "slow-few-files", _in_folder(partial(attack_with_slow_clients, seconds, FEW_FILES))
-    )
-    large = _in_folder(send_large_bodies)
-    replies = "; ".join(f"{kind} {len(statuses)} times" for kind, statuses in large.replies.items())
-    text = f"{SENDERS} bodies of {LARGE // 2**20} MB: {replies}; memory + {large.megabytes:.1f} MB"
-    yield Figure("bodies", text, large.violations)
-    chunks = _in_folder(send_chunks)
-    text = (
-        f"{SMALL:,} one-byte chunks cost {chunks.chunks / chunks.whole:.1f} times as much as one body, and "
-        f"{chunks.chunks_one_by_one / chunks.bytes_one_by_one:.1f} times as much as bytes in separate packets"
-    )
-    yield Figure("pieces", text, chunks.violations)
+    yield _in_folder(partial(attack_with_slow_clients, "slow", seconds, None))
+    yield _in_folder(partial(attack_with_slow_clients, "slow-few-files", seconds, FEW_FILES))
+    yield _in_folder(send_large_bodies)
+    yield _in_folder(send_chunks)
     if not short:
         yield _stop_figure()
-
-
-def _starvation_figure(name: Name, result: StarvationResult) -> Figure:
-    p99, baseline = percentile_ms(99, result.load.seconds), percentile_ms(99, result.baseline.seconds)
-    text = (
-        f"{len(result.load.errors)} errors in {len(result.load.seconds):,} requests, p99 {p99:.0f} ms "
-        f"({baseline:.0f} without slow clients); at least {result.connected:,} of {COUNT:,} slow clients "
-        f"connected, {result.refused:,} refused, {result.disconnected:,} disconnected; "
-        f"{result.megabytes:.0f} MB"
-    )
-    return Figure(name, text, result.violations)
 
 
 def _stop_figure() -> Figure:

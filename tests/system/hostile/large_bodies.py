@@ -3,13 +3,12 @@
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.api_client import API_KEY, ORDER
 from harness.process_info import cpu_nanoseconds
 from harness.server_process import server_process
-from tests.system.hostile.regular_clients import request_head
+from tests.system.hostile.regular_clients import Figure, request_head
 
 SENDERS = 50
 LARGE = 10 * 2**20
@@ -28,29 +27,9 @@ microsecond, wherever it comes from.
 """
 
 
-@dataclass
-class LargeBodiesResult:
-    """Statuses by kind of body, and the growth of the server's memory."""
-
-    replies: dict[str, list[int]] = field(default_factory=dict)
-    megabytes: float = 0.0
-    violations: list[str] = field(default_factory=list)
-
-
-@dataclass
-class ChunksResult:
-    """Microseconds of CPU time for one body, by its framing."""
-
-    whole: float
-    chunks: float
-    bytes_one_by_one: float
-    chunks_one_by_one: float
-    violations: list[str] = field(default_factory=list)
-
-
-def send_large_bodies(folder: Path) -> LargeBodiesResult:
+def send_large_bodies(folder: Path) -> Figure:
     """Send SENDERS bodies of LARGE bytes concurrently: with a length and in chunks, authorized and not."""
-    result = LargeBodiesResult()
+    replies, violations = [], []
     with server_process(folder, "--no-access-log") as server:
         _post(server.port, request_head("POST", "/v1/payments", len(ORDER)), ORDER.encode())
         status, clear = (Path(f"/proc/{server.process.pid}/{name}") for name in ("status", "clear_refs"))
@@ -59,13 +38,15 @@ def send_large_bodies(folder: Path) -> LargeBodiesResult:
         for key, expected in ((API_KEY, 413), ("nobody", 401)):
             for length in (LARGE, None):
                 name = f"{'in chunks' if length is None else 'with a length'}: {expected}"
-                statuses = result.replies[name] = _post_concurrently(server.port, length, key)
+                statuses = _post_concurrently(server.port, length, key)
+                replies.append(f"{name} {len(statuses)} times")
                 if statuses != [expected] * SENDERS:
-                    result.violations.append(f"{name}: {sorted(set(statuses))}")
-        result.megabytes = _peak(status) - before
-    if result.megabytes >= MAX_MEGABYTES:
-        result.violations.append(f"the memory grew by {result.megabytes:.0f} MB")
-    return result
+                    violations.append(f"{name}: {sorted(set(statuses))}")
+        megabytes = _peak(status) - before
+    if megabytes >= MAX_MEGABYTES:
+        violations.append(f"the memory grew by {megabytes:.0f} MB")
+    text = f"{SENDERS} bodies of {LARGE // 2**20} MB: {'; '.join(replies)}; memory + {megabytes:.1f} MB"
+    return Figure("bodies", text, violations)
 
 
 def _post_concurrently(port: int, length: int | None, key: str) -> list[int]:
@@ -99,7 +80,7 @@ def _peak(status: Path) -> float:
     return int(line.split()[1]) * 1024 / 1e6
 
 
-def send_chunks(folder: Path) -> ChunksResult:
+def send_chunks(folder: Path) -> Figure:
     """Measure a creation of SMALL bytes: whole, in chunks of one byte, and with each chunk in a packet of its
     own. The figures are the best of several rounds, which excludes other load.
     """
@@ -131,12 +112,10 @@ def send_chunks(folder: Path) -> ChunksResult:
             cost(CHUNKED_COUNT, None, *chunks, end),
         )
         rounds = [[framing() for framing in framings] for _ in range(ROUNDS)]
-        result = ChunksResult(*map(min, zip(*rounds, strict=True)))
-    if result.chunks > MAX_CHUNK_RATIO * result.whole:
-        result.violations.append(
-            f"{SMALL} chunks cost {result.chunks / result.whole:.1f} times the whole body"
-        )
-    if result.chunks_one_by_one > MAX_RATIO * result.bytes_one_by_one:
-        times = result.chunks_one_by_one / result.bytes_one_by_one
-        result.violations.append(f"{SMALL} chunks in separate packets cost {times:.1f} times the bytes")
-    return result
+        whole, joined, bytes_one_by_one, chunks_one_by_one = map(min, zip(*rounds, strict=True))
+    in_one, apart = joined / whole, chunks_one_by_one / bytes_one_by_one
+    text = (
+        f"{SMALL:,} one-byte chunks cost {in_one:.1f} times as much as one body, and {apart:.1f} times as "
+        "much as bytes in separate packets"
+    )
+    return Figure("pieces", text, [text] * (in_one > MAX_CHUNK_RATIO or apart > MAX_RATIO))

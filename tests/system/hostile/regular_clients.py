@@ -7,10 +7,12 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import uvloop
 
 from harness.api_client import API_KEY, ORDER
+from harness.docs_figures import Name
 from harness.process_info import cpu_nanoseconds
 from harness.server_process import ServerProcess
 from tests.system.faults.concurrent_creations import Connection
@@ -23,6 +25,14 @@ INTERVAL_SECONDS = 0.08
 """From the start of one request of a client to that of its next."""
 
 TIMEOUT_SECONDS = 5.0
+
+
+class Figure(NamedTuple):
+    """A figure of docs/reliability.md, and how it violates a guarantee."""
+
+    name: Name
+    text: str
+    violations: Sequence[str]
 
 
 @dataclass

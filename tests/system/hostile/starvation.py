@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.docs_figures import Name
 from harness.polling import wait_until
 from harness.server_process import server_process, server_process_by_script
-from tests.system.hostile.regular_clients import LoadResult, percentile_ms, run_regular_clients
+from tests.system.hostile.regular_clients import Figure, LoadResult, percentile_ms, run_regular_clients
 from tests.system.hostile.slow_clients import slow_clients
 
 COUNT = 5_000
@@ -23,20 +23,7 @@ BASELINE_SECONDS = 3.0
 FEW_FILES = 1_024
 
 
-@dataclass
-class StarvationResult:
-    """`connected`: the least number of slow clients. `baseline`: regular load without them."""
-
-    connected: int
-    refused: int
-    disconnected: int
-    baseline: LoadResult
-    load: LoadResult
-    megabytes: float = 0.0
-    violations: list[str] = field(default_factory=list)
-
-
-def attack_with_slow_clients(seconds: float, files: int | None, folder: Path) -> StarvationResult:
+def attack_with_slow_clients(name: Name, seconds: float, files: int | None, folder: Path) -> Figure:
     """Run regular load for so many seconds with COUNT slow clients, on a server that may open so many files
     (None: as many as the system allows).
     """
@@ -50,13 +37,18 @@ def attack_with_slow_clients(seconds: float, files: int | None, folder: Path) ->
             for _ in range(ATTEMPTS):
                 first = len(slow.connected)
                 load = run_regular_clients(server, seconds)
-                connected = min(slow.connected[first:])
-                result = StarvationResult(connected, slow.refused, slow.disconnected, baseline, load)
-                result.megabytes = server.tree.megabytes
-                result.violations += violations(load)
-                if not result.violations or load.errors:
+                text = (
+                    f"{len(load.errors)} errors in {len(load.seconds):,} requests, "
+                    f"p99 {percentile_ms(99, load.seconds):.0f} ms "
+                    f"({percentile_ms(99, baseline.seconds):.0f} without slow clients); "
+                    f"at least {min(slow.connected[first:]):,} of {COUNT:,} slow clients connected, "
+                    f"{slow.refused:,} refused, {slow.disconnected:,} disconnected; "
+                    f"{server.tree.megabytes:.0f} MB"
+                )
+                found = [*violations(load)]
+                if not found or load.errors:
                     break
-    return result
+    return Figure(name, text, found)
 
 
 def violations(load: LoadResult) -> Iterator[str]:

@@ -18,9 +18,11 @@ other than 503 during a cut, and no server may log anything.
 
 import argparse
 import signal
+import statistics
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,8 +31,9 @@ from functools import partial
 from pathlib import Path
 
 from harness.docs_figures import write_figure
+from harness.process_info import ProcessTree
+from tests.system.faults.clients import threads
 from tests.system.soak.deployments import STORES, Deployment, deployment
-from tests.system.soak.resource_usage import MemoryUsage, measure_memory, min_open_files
 from tests.system.soak.users import UserLog, users
 
 USERS = 6
@@ -55,14 +58,27 @@ SHOWN = 5
 
 @dataclass
 class SoakResult:
-    """The result of one server. `files`: open files before and after the users."""
+    """The result of one server. `memory`: resident megabytes, one a second. `files`: open files before and
+    after the users.
+    """
 
     deployment: Deployment
     log: UserLog
-    memory: MemoryUsage
+    memory: list[float]
     files: tuple[int, int]
     minutes: float
-    server_log: str
+    logged: str
+
+    @property
+    def slope(self) -> float:
+        """Megabytes per hour, by least squares."""
+        return statistics.linear_regression(range(len(self.memory)), self.memory).slope * 3600
+
+    @property
+    def growth(self) -> float:
+        """Megabytes between the medians of the first and the last quarter."""
+        quarter = max(1, len(self.memory) // 4)
+        return statistics.median(self.memory[-quarter:]) - statistics.median(self.memory[:quarter])
 
     @property
     def violations(self) -> Iterator[str]:
@@ -71,21 +87,18 @@ class SoakResult:
             yield f"{len(unexpected)} unexpected replies, such as {'; '.join(unexpected[:SHOWN])}"
         if self.files[1] > self.files[0]:
             yield f"{self.files[0]} files open before, {self.files[1]} after"
-        if self.server_log:
-            yield f"the server logged: {self.server_log[:500]}"
-        slope, growth = self.memory.slope, self.memory.growth
-        if self.minutes >= MIN_MINUTES and slope >= MAX_SLOPE and growth >= MIN_GROWTH:
-            yield f"the memory grows by {slope:.1f} MB per hour"
-        if self.minutes < MIN_MINUTES and growth >= MAX_GROWTH:
-            yield f"the memory grew by {growth:.1f} MB"
+        if self.logged:
+            yield f"the server logged: {self.logged[:500]}"
+        if self.minutes >= MIN_MINUTES and self.slope >= MAX_SLOPE and self.growth >= MIN_GROWTH:
+            yield f"the memory grows by {self.slope:.1f} MB per hour"
+        if self.minutes < MIN_MINUTES and self.growth >= MAX_GROWTH:
+            yield f"the memory grew by {self.growth:.1f} MB"
 
     def __str__(self) -> str:
-        refused = len(self.log.unexpected)
         return (
-            f"{self.deployment.name}: {self.log.requests.total():,} requests, {refused} of them 503 in "
-            f"{len(self.deployment.cuts)} cuts; "
-            f"{self.memory.megabytes[-1]:.0f} MB, {self.memory.growth:+.2f} MB, "
-            f"{self.memory.slope:+.2f} MB per hour; {self.files[0]} files before, {self.files[1]} after"
+            f"{self.deployment.name}: {self.log.requests:,} requests, {len(self.log.unexpected)} of them 503 "
+            f"in {len(self.deployment.cuts)} cuts; {self.memory[-1]:.0f} MB, {self.growth:+.2f} MB, "
+            f"{self.slope:+.2f} MB per hour; {self.files[0]} files before, {self.files[1]} after"
         )
 
 
@@ -120,17 +133,32 @@ def soak(target: Deployment, minutes: float, ended: threading.Event) -> SoakResu
         ended.wait(warm_up)
     before = min_open_files(target.server.tree, IDLE_SECONDS)
     interval = INTERVAL_SECONDS if minutes >= MIN_MINUTES else SHORT_INTERVAL_SECONDS
-    with start_users(interval), measure_memory(target.server.tree) as memory:
+    memory: list[float] = []
+
+    def measure(stop: threading.Event) -> None:
+        while not stop.wait(1):
+            memory.append(target.server.tree.megabytes)
+
+    with start_users(interval), threads(measure):
         ended.wait(minutes * 60 - warm_up)
     after = min_open_files(target.server.tree, MAX_IDLE_SECONDS, target=before)
     return SoakResult(target, log, memory, (before, after), minutes, target.log_output)
 
 
+def min_open_files(server: ProcessTree, seconds: float, target: int = 0) -> int:
+    """The lowest number of open files of all processes within so many seconds, or until it is `target`."""
+    ends, lowest = time.monotonic() + seconds, server.open_files
+    while lowest > target and time.monotonic() < ends:
+        time.sleep(0.1)
+        lowest = min(lowest, server.open_files)
+    return lowest
+
+
 def _figure(results: list[SoakResult], minutes: float) -> str:
-    requests = sum(result.log.requests.total() for result in results)
-    slopes = ", ".join(f"{result.memory.slope:+.2f} ({result.deployment.name})" for result in results)
-    growth = ", ".join(f"{result.memory.growth:+.2f}" for result in results)
-    files = ", ".join(f"{before} and {after}" for before, after in (result.files for result in results))
+    requests = sum(result.log.requests for result in results)
+    slopes = ", ".join(f"{result.slope:+.2f} ({result.deployment.name})" for result in results)
+    growth = ", ".join(f"{result.growth:+.2f}" for result in results)
+    files = ", ".join("{} and {}".format(*result.files) for result in results)
     cuts = sum(len(result.deployment.cuts) for result in results)
     return (
         f"{minutes:g} minutes, {requests:,} requests, {cuts} cuts, no other error; MB per hour: {slopes}; "

@@ -6,12 +6,12 @@ import socket
 import threading
 import time
 import uuid
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from harness.api_client import request_headers
@@ -44,9 +44,9 @@ class UnexpectedReply(NamedTuple):
 
 @dataclass
 class UserLog:
-    """The requests of all users of a server, by kind, and unexpected replies."""
+    """The number of requests of all users of a server, and unexpected replies."""
 
-    requests: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
     unexpected: list[UnexpectedReply] = field(default_factory=list)
 
 
@@ -66,7 +66,8 @@ class User:
         if self._created >= PAYMENTS:
             self._reset()
         elif self._half_open and self._half_open[0][0] < time.monotonic() - HALF_OPEN_SECONDS:
-            self._check_disconnected(self._half_open.popleft()[1])
+            with closing(self._half_open.popleft()[1]) as connection:
+                self._check("incomplete", [400], lambda: _status_on(connection))
         else:
             [action] = self._choice.choices([*_ACTIONS], [*_ACTIONS.values()])
             action(self)
@@ -78,144 +79,107 @@ class User:
         for connection in (*self._streams, *(connection for _, connection in self._half_open)):
             connection.close()
 
-    # Valid requests
-
     def _create(self) -> None:
         scenario = self._choice.choice(SCENARIOS)
-        key, more = f"soak-{uuid.uuid4()}", {"X-Mock-Scenario": scenario} if scenario else {}
-        for _ in range(self._choice.choice((1, 1, 2))):
-            reply = self._post("create", "/v1/payments", order_body(key), more, key, expected=(201,))
-        if reply:
-            self._created += 1
-            self._payments.append(json.loads(reply)["id"])
+        self._created_with({"X-Mock-Scenario": scenario} if scenario else {}, self._choice.choice((1, 1, 2)))
 
-    def _read(self) -> None:
-        [what] = self._choice.choices([*_READS], [weight for weight, *_ in _READS.values()])
-        _, *paths = _READS[what]
-        path = str(self._choice.choice(paths)).format(payment=self._payment())
-        self._check(what, time.monotonic(), (200,), lambda: self._request("GET", path))
+    def _created_with(self, headers: Mapping[str, str], tries: int = 1) -> tuple[str, str] | None:
+        """Create a payment, and repeat the request; return its id and its order."""
+        key = f"soak-{uuid.uuid4()}"
+        for _ in range(tries):
+            reply = self._send([201], "POST", "/v1/payments", order_body(key), headers, key)
+        if reply is None:
+            return None
+        self._created += 1
+        self._payments.append(json.loads(reply)["id"])
+        return self._payments[-1], key
 
-    def _advance(self) -> None:
-        step = self._choice.choice(({"to": "next"}, {"seconds": 3}, {"to": "end"}))
-        path = f"/_mock/payments/{self._payment()}/advance"
-        self._post("advance", path, json.dumps(step).encode(), expected=(200, 409))
-
-    def _deposit(self) -> None:
-        path = f"/_mock/payments/{self._payment()}/deposits"
-        self._post("deposit", path, b'{"amount": "1000"}', {}, f"soak-{uuid.uuid4()}", expected=(200, 409))
-
-    def _advance_clock(self) -> None:
-        self._post("clock", "/_mock/clock/advance", b'{"seconds": 2}')
+    def _request_of_the_table(self) -> None:
+        [row] = self._choice.choices(_REQUESTS, [weight for weight, *_ in _REQUESTS])
+        _, expected, method, path, *more = row
+        if "{payment}" in path:
+            while not self._payments:
+                self._create()
+            path = path.format(payment=self._choice.choice(self._payments[-20:]))
+        self._send(expected, method, path, *more)
 
     def _open_stream(self) -> None:
-        path = self._choice.choice(("/_mock/events", f"/checkout/{self._payment()}/events"))
+        while not self._payments:
+            self._create()
+        path = self._choice.choice(("/_mock/events", f"/checkout/{self._payments[-1]}/events"))
         lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {self._api_key}", "", ""]
         connection = self._open("\r\n".join(lines).encode())
-        self._check("stream", time.monotonic(), (200,), lambda: (int(connection.recv(4096)[9:12]), b""))
+        self._check("stream", [200], lambda: (int(connection.recv(4096)[9:12]), b""))
         self._streams.append(connection)
         if len(self._streams) > STREAMS:
             self._streams.popleft().close()
 
     def _reset(self) -> bytes | None:
-        reply = self._post("reset", "/_mock/reset", b"", expected=(204,))
+        reply = self._send([204], "POST", "/_mock/reset")
         if reply is not None:
             self._created = 0
             self._payments.clear()
         return reply
 
-    # Faults, mistakes and disconnects
-
-    def _fault(self) -> None:
-        fault, expected = self._choice.choice((("status=503", 503), ("status=429", 429), ("delay=20", 201)))
-        key = f"soak-{uuid.uuid4()}"
-        more = {"X-Mock-Fault": fault}
-        self._post(f"fault {fault}", "/v1/payments", order_body(key), more, key, expected=(expected,))
-
     def _drop(self) -> None:
         key = f"soak-{uuid.uuid4()}"
-        self._post("drop", "/v1/payments", order_body(key), {"X-Mock-Fault": "drop"}, key, expected=(0,))
-        self._post("retry", "/v1/payments", order_body(key), {}, key, expected=(201,))
+        self._send([0], "POST", "/v1/payments", order_body(key), {"X-Mock-Fault": "drop"}, key)
+        self._send([201], "POST", "/v1/payments", order_body(key), {}, key)
 
     def _fault_by_rule(self) -> None:
-        key = f"soak-{uuid.uuid4()}"
         fault, expected = self._choice.choice(_FAULTS_OF_READS)
-        rule = json.dumps({"fault": fault, "operation": "getPayment", "order_id": key}).encode()
-        created = self._post("create", "/v1/payments", order_body(key), {}, key, expected=(201,))
-        if not (created and self._post("rule", "/_mock/faults", rule, expected=(201,))):
+        if (created := self._created_with({})) is None:
             return
-        self._created += 1
-        path = f"/v1/payments/{json.loads(created)['id']}"
-        for status in (expected, 200):
-            self._check(f"rule {fault}", time.monotonic(), (status,), lambda: self._request("GET", path))
-        self._check("rules", time.monotonic(), (204,), lambda: self._request("DELETE", "/_mock/faults"))
-
-    def _mistake(self) -> None:
-        expected, *request = self._choice.choice(_MISTAKES)
-        self._check(f"mistake {expected}", time.monotonic(), (expected,), lambda: self._request(*request))
+        payment, order = created
+        rule = json.dumps({"fault": fault, "operation": "getPayment", "order_id": order}).encode()
+        if self._send([201], "POST", "/_mock/faults", rule) is not None:
+            for status in (expected, 200):
+                self._send([status], "GET", f"/v1/payments/{payment}")
+            self._send([204], "DELETE", "/_mock/faults")
 
     def _garbage(self) -> None:
         with closing(self._open(b"\x16\x03\x01 no HTTP at all\r\n\r\n")) as connection:
-            self._check("garbage", time.monotonic(), (400,), lambda: (int(connection.recv(4096)[9:12]), b""))
+            self._check("garbage", [400], lambda: _status_on(connection))
 
     def _disconnect(self) -> None:
         self._open(self._choice.choice((b"", HALF_A_HEAD, HALF_A_BODY))).close()
-        self._log.requests["disconnect"] += 1
 
     def _leave_incomplete(self) -> None:
         if len(self._half_open) < HALF_OPEN:
             half = self._open(self._choice.choice((HALF_A_HEAD, HALF_A_BODY)))
             self._half_open.append((time.monotonic(), half))
 
-    def _check_disconnected(self, connection: socket.socket) -> None:
-        def read_refusal() -> tuple[int, bytes]:
-            received = b"".join(iter(lambda: connection.recv(4096), b""))
-            return int(received[9:12]), b""
-
-        with closing(connection):
-            self._check("incomplete", time.monotonic(), (400,), read_refusal)
-
-    # Transport
-
-    def _payment(self) -> str:
-        while not self._payments:
-            self._create()
-        return self._choice.choice(self._payments[-20:])
-
-    def _post(
+    def _send(
         self,
-        what: str,
+        expected: Sequence[int],
+        method: str,
         path: str,
-        body: bytes,
+        body: bytes | None = None,
         more: Mapping[str, str] = {},
-        key: str = "soak-without-a-key",
-        *,
-        expected: Sequence[int] = (200,),
+        key: str = "",
     ) -> bytes | None:
-        headers = {"Idempotency-Key": key, **more}
-        return self._check(
-            what, time.monotonic(), expected, lambda: self._request("POST", path, body, headers)
-        )
+        headers = {"Idempotency-Key": key or f"soak-{uuid.uuid4()}", **more}
 
-    def _request(
-        self, method: str, path: str, body: bytes | None = None, more: Mapping[str, str] = {}
-    ) -> tuple[int, bytes]:
-        headers = request_headers(more, self._api_key)
-        try:
-            self._connection.request(method, path, body, headers)
-            with self._connection.getresponse() as reply:
-                return reply.status, reply.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            return 0, repr(error).encode()
+        def exchange() -> tuple[int, bytes]:
+            try:
+                self._connection.request(method, path, body, request_headers(headers, self._api_key))
+                with self._connection.getresponse() as reply:
+                    return reply.status, reply.read()
+            except (OSError, http.client.HTTPException):
+                self._connection.close()
+                raise
+
+        return self._check(f"{method} {path}", expected, exchange)
 
     def _check(
-        self, what: str, started: float, expected: Sequence[int], send: Callable[[], tuple[int, bytes]]
+        self, what: str, expected: Sequence[int], exchange: Callable[[], tuple[int, bytes]]
     ) -> bytes | None:
-        """The body of the reply if its status is expected. Otherwise the reply is recorded."""
-        self._log.requests[what] += 1
+        """The body of the reply if its status is expected (0: no reply). Otherwise the reply is recorded."""
+        self._log.requests += 1
+        started = time.monotonic()
         try:
-            status, body = send()
-        except (OSError, ValueError) as error:
+            status, body = exchange()
+        except (OSError, ValueError, http.client.HTTPException) as error:
             status, body = 0, repr(error).encode()
         if status in expected:
             return body
@@ -229,17 +193,38 @@ class User:
         return connection
 
 
-_MISTAKES = (
-    (404, "GET", "/v1/payments/pay_unknown"),
-    (404, "GET", "/nowhere"),
-    (405, "DELETE", "/v1/payments"),
-    (400, "POST", "/v1/payments", b"{", {"Idempotency-Key": "soak-mistake"}),
-    (422, "POST", "/v1/payments", b"{}", {"Idempotency-Key": "soak-mistake"}),
-    (413, "POST", "/v1/payments", b" " * 70_000, {"Idempotency-Key": "soak-mistake"}),
-    (401, "GET", "/v1/chains", None, {"Authorization": "Bearer nobody"}),
-    (431, "GET", "/v1/chains", None, {"X-Big": "x" * 20_000}),
-)
+def _status_on(connection: socket.socket) -> tuple[int, bytes]:
+    """The status of the only reply on a connection that the server ends."""
+    return int(b"".join(iter(lambda: connection.recv(4096), b""))[9:12]), b""
 
+
+def _requests() -> Iterator[tuple[Any, ...]]:
+    """Weight, expected statuses, method, path, and maybe a body and headers."""
+    for weight, *paths in (
+        (35, "/v1/payments/{payment}", "/v1/payments/{payment}/attempts"),
+        (11, "/v1/webhooks", "/v1/chains/bsc/assets", "/checkout/{payment}", "/checkout/{payment}.json"),
+        (8, "/_mock/payments?limit=50", "/_mock/requests?limit=100"),
+        (2, "/_mock/payments/{payment}/wait?status=completed&timeout=0.1"),
+        (3, "/", "/swagger/", "/openapi.yaml", "/_mock/openapi.yaml", "/livez"),
+    ):
+        for path in paths:
+            yield weight / len(paths), [200], "GET", str(path)
+    for step in (b'{"to": "next"}', b'{"seconds": 3}', b'{"to": "end"}'):
+        yield 3, [200, 409], "POST", "/_mock/payments/{payment}/advance", step
+    yield 6, [200, 409], "POST", "/_mock/payments/{payment}/deposits", b'{"amount": "1000"}'
+    yield 2, [200], "POST", "/_mock/clock/advance", b'{"seconds": 2}'
+    for fault, status in (("status=503", 503), ("status=429", 429), ("delay=20", 201)):
+        yield 1, [status], "POST", "/v1/payments", order_body("soak-of-a-fault"), {"X-Mock-Fault": fault}
+    yield 1, [404], "GET", "/v1/payments/pay_unknown"
+    yield 1, [404], "GET", "/nowhere"
+    yield 1, [405], "DELETE", "/v1/payments"
+    for status, body in ((400, b"{"), (422, b"{}"), (413, b" " * 70_000)):
+        yield 1, [status], "POST", "/v1/payments", body
+    yield 1, [401], "GET", "/v1/chains", b"", {"Authorization": "Bearer nobody"}
+    yield 1, [431], "GET", "/v1/chains", b"", {"X-Big": "x" * 20_000}
+
+
+_REQUESTS = [*_requests()]
 _FAULTS_OF_READS = (
     ("status=503; after", 503),
     ("status=502; html", 502),
@@ -248,29 +233,12 @@ _FAULTS_OF_READS = (
     ("reset; before", 0),
     ("truncate=100", 0),
 )
-
-_READS: Mapping[str, tuple[int, *tuple[str, ...]]] = {
-    "read": (35, "/v1/payments/{payment}", "/v1/payments/{payment}/attempts"),
-    "list": (3, "/_mock/payments?limit=50"),
-    "wait": (2, "/_mock/payments/{payment}/wait?status=completed&timeout=0.1"),
-    "journal": (3, "/_mock/requests?limit=100"),
-    "resources": (6, "/v1/webhooks", "/v1/chains/bsc/assets"),
-    "checkout": (5, "/checkout/{payment}", "/checkout/{payment}.json"),
-    "page": (3, "/", "/swagger/", "/openapi.yaml", "/_mock/openapi.yaml", "/livez"),
-}
-"""By what is read: the weight, and the paths."""
-
 _ACTIONS: Mapping[Callable[[User], None], int] = {
     User._create: 25,
-    User._read: 57,
-    User._advance: 8,
-    User._deposit: 6,
-    User._advance_clock: 2,
+    User._request_of_the_table: 80,
     User._open_stream: 2,
-    User._fault: 3,
     User._drop: 1,
     User._fault_by_rule: 3,
-    User._mistake: 5,
     User._garbage: 1,
     User._disconnect: 2,
     User._leave_incomplete: 2,
