@@ -18,7 +18,6 @@ Name = Literal[
     "pieces",
     "soak",
     "heads",
-    "observation",
 ]
 """The markers of the page."""
 

@@ -126,14 +126,6 @@ async def test_what_a_killed_process_has_held_counts_for_a_minute() -> None:
     request.cancel()
 
 
-async def test_a_request_that_no_rule_selects_changes_nothing() -> None:
-    app = UseCases(MemoryStore())
-    await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", order_id="order-2"))
-    before = await app.sandboxes.snapshot(SANDBOX)
-    assert await fault_of(app) is None
-    assert (await app.sandboxes.snapshot(SANDBOX)).state == before.state
-
-
 async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule() -> None:
     app = UseCases(MemoryStore())
     rules = app.control.fault_rules
@@ -148,18 +140,6 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
         "status=500; times=1",
     ]
     assert [(rule.seen, rule.applied) for rule in (await rules.list(SANDBOX)).data] == [(5, 2), (5, 2)]
-
-
-async def test_attempts_are_counted_for_each_request_and_fault() -> None:
-    app = UseCases(MemoryStore())
-    attempts = [
-        ("key-1", "drop; times=1"),
-        ("key-1", "drop; times=1"),
-        ("key-2", "drop; times=1"),
-        ("key-1", "delay=1; times=2"),
-    ]
-    faults = [(await decided(app, identity, header)).fault for identity, header in attempts]
-    assert [fault is not None for fault in faults] == [True, False, True, True]
 
 
 class CountingStore(SharedStore):

@@ -8,12 +8,8 @@ import pytest
 
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.rules.identifiers import sandbox_of
-from paymock.rules.scenarios import SCENARIOS
 from paymock.sandbox.sandboxes import KeyedRequest, new_metadata
-from paymock.schemas.control import AdvancePayment
 from paymock.schemas.json_decoding import fingerprint
-from paymock.schemas.public import Payment
 from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.base import AddResult, Store
@@ -22,7 +18,6 @@ from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import order
 from tests.support.clock import ManualClock
-from tests.support.specification import COURSES
 from tests.support.stores import SharedStore
 from tests.support.transport import Connection, turns
 from tests.support.use_cases import SANDBOX, UseCases
@@ -75,32 +70,6 @@ async def test_of_different_creations_under_one_key_one_wins_and_the_others_conf
     refused = [outcome for outcome in outcomes if isinstance(outcome, PaymockError)]
     assert len(refused) == 19
     assert {error.kind.status for error in refused} == {409}
-
-
-@pytest.mark.parametrize("runs", [100, pytest.param(1000, marks=pytest.mark.nightly)])
-async def test_parallel_runs_of_all_scenarios_give_the_same_transcript(runs: int) -> None:
-    """Apart from ids and addresses, which differ; the runs interleave at every step of the store."""
-    app = UseCases(SharedStore())
-
-    async def transcript(sandbox: str) -> list[object]:
-        seen: list[object] = []
-        for scenario in SCENARIOS:
-            key = f"key-of-{scenario}"
-            creation = KeyedRequest(sandbox, key, fingerprint("POST", "/v1/payments", scenario), order())
-            created = await app.service.create_payment(creation, scenario)
-            for _ in COURSES[scenario][1:]:
-                payment = await app.control.advance_payment(
-                    sandbox, created.payment.id, AdvancePayment(to="next")
-                )
-                assert isinstance(payment, Payment)
-                attempt = payment.attempts[0]
-                seen.append((scenario, payment.status, attempt.status, attempt.funding))
-        return seen
-
-    first, *others = await asyncio.gather(
-        *(transcript(sandbox_of(f"mk_test_{number}")) for number in range(runs))
-    )
-    assert all(other == first for other in others)
 
 
 PAYMENT = f"/v1/payments/pay_{'a' * 40}"

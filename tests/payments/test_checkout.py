@@ -1,4 +1,3 @@
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,7 @@ from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRec
 from paymock.rules.amounts import MAX_FEE_BPS, MAX_RAW
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS
 from paymock.rules.timeline import state_at
-from tests.support.client import HALF, ORDER, order
+from tests.support.client import HALF, order
 from tests.support.clock import NOON
 from tests.support.specification import SHOWN
 
@@ -105,15 +104,6 @@ class TestPaymentUri:
     def test_the_coin_of_the_chain_is_sent(self) -> None:
         page = checkout_at(created(asset="BNB"), 0)
         assert page.payment_uri == f"ethereum:{page.invoice_address}@56?value=1010000000000000000"
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_no_private_data_of_the_merchant_is_shown(scenario: str) -> None:
-    private = ("customer_id", "c_1", ORDER["receive"]["address"], ORDER["refund_to"]["address"], "bps")
-    record = created(scenario)
-    for state in views.states(record):
-        text = msgspec.json.encode(checkout_at(record, state.at)).decode()
-        assert not [word for word in private if word in text]
 
 
 @given(

@@ -15,13 +15,12 @@ from tests.support.client import ORDER, fresh_key
 from tests.support.contract import Contract
 from tests.support.raw import RawReply, exchange
 from tests.support.server import RunningServer
-from tests.web.operations.bad_input import bodies, heads
-from tests.web.operations.bad_input.building import ORDER_BYTES, Case, encoded, post
+from tests.web.operations import bad_input
+from tests.web.operations.bad_input import ORDER_BYTES, Case, encoded, post
 
 CASES = [
     pytest.param(case, id=f"{name} {number}")
-    for module in (heads, bodies)
-    for name, cases in vars(module).items()
+    for name, cases in vars(bad_input).items()
     if isinstance(cases, list)
     for number, case in enumerate(cases, 1)
 ]

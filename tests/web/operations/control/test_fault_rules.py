@@ -13,7 +13,7 @@ from tests.support import raw
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Json
 from tests.support.server import RunningServer
-from tests.web.operations.bad_input.building import CHUNKED, KEYED_JSON, chunked, send
+from tests.web.operations.bad_input import CHUNKED, KEYED_JSON, chunked, send
 
 KEY = "order-1001-payment"
 
