@@ -99,7 +99,7 @@ class Merchant:
         except (httpx.RemoteProtocolError, httpx.ReadError):
             assert headers["X-Mock-Fault"] == "drop"
             return None
-        expected = JOURNAL if path.startswith("/_mock/requests") else OWN
+        expected = JOURNAL if path.startswith(("/_mock/requests", "/_mock/story")) else OWN
         self.keep(expected if reply.is_success else REFUSALS, reply)
         return reply
 
