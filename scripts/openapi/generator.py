@@ -183,6 +183,7 @@ def _codes(operation: Operation) -> set[str]:
         *(BODY_ERRORS if operation.request else ()),
         *(KEY_ERRORS if operation.idempotency else ()),
         *(["invalid_query"] if operation.query else ()),
+        *(["capacity_exceeded"] if operation.waits else ()),
         *(["payment_not_found"] if "payment_id" in operation.parameters else ()),
     }
 

@@ -7,11 +7,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(dict[K, V]):
-    """At most `size` entries; the one that was stored first goes first.
-
-    A look-up is that of a dictionary: 25 ns, where cachetools.FIFOCache takes 110 ns, and would be a
-    dependency in place of ten lines.
-    """
+    """At most `size` entries; the one that was stored first goes first. A look-up is that of a dictionary."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from paymock.http.responses import Response, event_stream
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
 from paymock.schemas.validation import QueryParser
-from paymock.web.operations.operations import PAYMENT_ID, Operation, ServiceOperation, parse_query
+from paymock.web.operations.operations import Operation, ServiceOperation, parse_query
 
 _parse_events = QueryParser(schemas.FollowSandbox)
 
@@ -70,7 +70,6 @@ OPERATIONS: tuple[Operation, ...] = (
         request=schemas.AdvancePayment,
         reply=(Payment, schemas.ObservedPayment),
         errors=("status_unreachable", "capacity_exceeded"),
-        parameters=PAYMENT_ID,
     ),
     ServiceOperation(
         method="POST",
@@ -87,7 +86,6 @@ OPERATIONS: tuple[Operation, ...] = (
         idempotency="optional",
         errors=("capacity_exceeded",),
         reply_headers=("Idempotent-Replayed",),
-        parameters=PAYMENT_ID,
     ),
     ServiceOperation(
         method="GET",
@@ -110,7 +108,6 @@ OPERATIONS: tuple[Operation, ...] = (
         description="The payment, its scenario, the time on its own clock, and its timeline: every change, "
         "past and future.",
         reply=schemas.PaymentDetail,
-        parameters=PAYMENT_ID,
     ),
     ServiceOperation(
         method="GET",
@@ -125,8 +122,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "somebody moves time or makes a deposit.",
         waits=True,
         reply=schemas.WaitResult,
-        errors=("capacity_exceeded",),
-        parameters=PAYMENT_ID,
         query=schemas.WaitForPayment,
     ),
     ServiceOperation(
@@ -141,7 +136,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "payment can no longer reach it; after `timeout` real seconds at the latest.",
         waits=True,
         reply=schemas.OrderWaitResult,
-        errors=("capacity_exceeded",),
         query=schemas.WaitForOrder,
     ),
     ServiceOperation(
@@ -156,7 +150,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "the journal no longer has it. Requests with an injected fault count, too, but show no status.",
         waits=True,
         reply=schemas.RequestWaitResult,
-        errors=("capacity_exceeded",),
         query=schemas.WaitForRequests,
     ),
     ServiceOperation(
@@ -248,7 +241,6 @@ a method and path.""",
         reply=None,
         status=204,
         errors=("not_found",),
-        parameters={"fault_id": "The `id` of the rule."},
     ),
     ServiceOperation(
         method="DELETE",

@@ -10,7 +10,7 @@ from paymock.http.responses import Response, event_stream
 from paymock.http.routing import CHECKOUT
 from paymock.payments.checkout import Checkout
 from paymock.schemas import public as schemas
-from paymock.web.operations.operations import PAYMENT_ID, Operation
+from paymock.web.operations.operations import Operation
 
 _OK = Response(200, msgspec.json.encode(schemas.Health(status="ok", version=__version__)))
 
@@ -72,6 +72,5 @@ id of a payment, which cannot be guessed, may see this much of it, and pages of 
 `{PAGE}/events` pushes the same as server-sent events: now, and whenever it changes. `{PAGE}` is a page.""",
         reply=Checkout,
         errors=("store_unavailable",),
-        parameters=PAYMENT_ID,
     ),
 )

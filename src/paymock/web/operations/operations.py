@@ -20,8 +20,12 @@ from paymock.schemas.validation import Q, QueryParser, checker_for, validate
 
 _encode = msgspec.json.Encoder().encode
 
-PAYMENT_ID = {"payment_id": "The `id` of the create reply."}
-"""The description of the path parameter of most operations."""
+_PATH_PARAMETERS = {
+    "payment_id": "The `id` of the create reply.",
+    "chain": "A chain identifier: an `id` of `GET /v1/chains`.",
+    "fault_id": "The `id` of the rule.",
+}
+"""Their descriptions."""
 
 Handler = Callable[..., Awaitable[Response]]
 """A handler. Its first arguments are the service that it calls and the request."""
@@ -60,11 +64,13 @@ class Operation(Struct, frozen=True, kw_only=True):
     takes_scenario: bool = False
     errors: tuple[str, ...] = ()
     reply_headers: tuple[str, ...] = ()
-    parameters: Mapping[str, str] = {}
-    """The descriptions of path parameters by name."""
-
     query: type | None = None
     """The type of the query."""
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The descriptions of path parameters by name."""
+        return {name: text for name, text in _PATH_PARAMETERS.items() if f"{{{name}}}" in self.path}
 
     @property
     def needs_key(self) -> bool:

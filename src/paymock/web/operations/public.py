@@ -14,7 +14,7 @@ from paymock.http.routing import CHECKOUT
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
-from paymock.web.operations.operations import PAYMENT_ID, Operation, keyed_request
+from paymock.web.operations.operations import Operation, keyed_request
 from paymock.web.telemetry.exchange import OperationResponse
 
 Headers = tuple[tuple[str, str], ...]
@@ -76,7 +76,6 @@ async def list_endpoints(service: PaymentsService, request: Request) -> Response
     return Response(200, _encode(await service.endpoints(request.sandbox)))
 
 
-_CHAIN = "A chain identifier: an `id` of `GET /v1/chains`."
 OPERATIONS = (
     Operation(
         method="GET",
@@ -99,7 +98,6 @@ OPERATIONS = (
         "of this API is in raw units.",
         reply=catalog_schemas.AssetList,
         errors=("chain_not_found",),
-        parameters={"chain": _CHAIN},
     ),
     Operation(
         method="POST",
@@ -143,7 +141,6 @@ Reading changes nothing.
 
 {timing}""",
         reply=schemas.Payment,
-        parameters=PAYMENT_ID,
     ),
     Operation(
         method="GET",
@@ -154,7 +151,6 @@ Reading changes nothing.
         summary="List attempts of a payment",
         description="The invoice attempts of a payment, as they stand now. In the mock there is exactly one.",
         reply=schemas.AttemptList,
-        parameters=PAYMENT_ID,
     ),
     Operation(
         method="POST",
