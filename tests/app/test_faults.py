@@ -28,11 +28,11 @@ async def fault_of(app: UseCases, identity: str = "GET /v1/payments/pay_1") -> s
     return fault and fault.text
 
 
-async def decided(app: UseCases, identity: str = "", header: str | None = None) -> Decision:
+async def decided(app: UseCases, identity: str = "") -> Decision:
     async def create(_: Decision) -> None:
         raise AssertionError("a read creates nothing")
 
-    attempt = RequestAttempt(SANDBOX, READ, identity, header)
+    attempt = RequestAttempt(SANDBOX, READ, identity, None)
     decision, _ = await app.faults.decide(attempt, create)
     return decision
 
@@ -74,9 +74,7 @@ async def test_a_sandbox_has_at_most_a_hundred_rules_until_it_is_reset() -> None
 
 
 async def test_concurrent_requests_to_several_processes_are_counted_exactly() -> None:
-    store = SharedStore()
-    first = UseCases(store)
-    second = UseCases(store, first.sandboxes._metadata)
+    first, second = processes(SharedStore(), 2)
     await first.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=20, times=30))
     await second.control.fault_rules.add(SANDBOX, AddFault(fault="reset", operation="getPayment", times=5))
     faults = await asyncio.gather(*(fault_of(app) for _ in range(100) for app in (first, second)))
@@ -101,8 +99,7 @@ async def held_request(app: UseCases) -> asyncio.Task[None]:
 async def test_a_rule_counts_the_requests_that_all_processes_hold_until_one_deletes_it() -> None:
     store = TellingStore()
     store.failures = 0
-    first = UseCases(store)
-    second = UseCases(store, first.sandboxes._metadata)
+    first, second = processes(store, 2)
     rule = await first.control.fault_rules.add(SANDBOX, AddFault(fault="hold", times=None))
     *held, canceled = [await held_request(app) for app in (first, first, second)]
     assert await waiting(first) == await waiting(second) == 3
@@ -142,16 +139,6 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
     assert [(rule.seen, rule.applied) for rule in (await rules.list(SANDBOX)).data] == [(5, 2), (5, 2)]
 
 
-class CountingStore(SharedStore):
-    """Counts the attempts to add a record."""
-
-    additions = 0
-
-    async def add(self, *args: Any, **options: Any) -> AddResult:
-        self.additions += 1
-        return await super().add(*args, **options)
-
-
 def processes(store: SharedStore, number: int) -> list[UseCases]:
     first = UseCases(store)
     return [first, *(UseCases(store, first.sandboxes._metadata) for _ in range(number - 1))]
@@ -180,12 +167,12 @@ async def test_equal_creations_that_come_together_take_one_override() -> None:
 
 
 async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None:
-    store = CountingStore()
+    store = SharedStore()
     app = UseCases(store)
     await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=1_000))
     await asyncio.gather(*(creation(app, f"order-{number:04d}-payment") for number in range(50)))
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 50
-    assert store.additions <= 50
+    assert store.steps.count("add") <= 50
 
 
 async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request() -> None:

@@ -21,9 +21,12 @@ from paymock.schemas.control import (
     AdvancePayment,
     MakeDeposit,
     ObservedPayment,
+    OrderWaitResult,
+    RequestWaitResult,
     WaitForOrder,
     WaitForPayment,
     WaitForRequests,
+    WaitResult,
 )
 from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
@@ -45,6 +48,29 @@ async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayme
     exchange.answered_at = exchange.virtual_at = app.clock()
     app.control.journal.add(SANDBOX, partial(encoded_entry, exchange, LOG))
     return payment
+
+
+def order_wait(
+    app: UseCases, status: str | None = None, timeout: float = 30, order_id: str = ORDER
+) -> asyncio.Task[OrderWaitResult]:
+    wanted = WaitForOrder(
+        order_id=order_id, status=PaymentStatus(status) if status else None, timeout=timeout
+    )
+    return asyncio.create_task(app.control.waits.order(SANDBOX, wanted))
+
+
+def payment_wait(
+    app: UseCases, payment_id: str, status: str = "payment_detected"
+) -> asyncio.Task[WaitResult]:
+    wanted = WaitForPayment(status=PaymentStatus(status), timeout=30)
+    return asyncio.create_task(app.control.waits.payment(SANDBOX, payment_id, wanted))
+
+
+def requests_wait(
+    app: UseCases, count: int, timeout: float = 60, **wanted: Any
+) -> asyncio.Task[RequestWaitResult]:
+    query = WaitForRequests(count=count, timeout=timeout, **wanted)
+    return asyncio.create_task(app.control.waits.requests(SANDBOX, query))
 
 
 async def advance(app: UseCases, payment_id: str, **body: Any) -> ObservedPayment:
@@ -171,21 +197,12 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
     app = UseCases(store())
     for number in range(40):  # more than one page of other orders
         await app.create(key=f"other-order-{number}", order_id=f"{ORDER}-{number}")
-    waiting = asyncio.create_task(
-        app.control.waits.order(
-            SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
-        )
-    )
-    created = asyncio.create_task(
-        app.control.waits.order(SANDBOX, WaitForOrder(order_id=ORDER, status=None, timeout=30))
-    )
+    waiting = order_wait(app, "payment_detected")
+    created = order_wait(app)
     await asyncio.sleep(1)
     assert not waiting.done()
     payment, _ = await app.create()
-    for exists in (
-        await created,
-        await app.control.waits.order(SANDBOX, WaitForOrder(order_id=ORDER, status=None, timeout=0)),
-    ):
+    for exists in (await created, await order_wait(app, timeout=0)):
         assert (exists.reached, exists.payment and exists.payment.id) == (True, payment.id)
     await app.control.advance_payment(SANDBOX, payment.id, AdvancePayment(to="payment_detected"))
     result = await waiting
@@ -195,11 +212,7 @@ async def test_a_wait_for_an_order_begins_before_its_payment_exists(store: type[
 async def test_a_wait_for_an_order_goes_by_its_newest_payment() -> None:
     app = UseCases(MemoryStore())
     first, _ = await app.create(key="first-payment", scenario="no_payment_expired")
-    waiting = asyncio.create_task(
-        app.control.waits.order(
-            SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
-        )
-    )
+    waiting = order_wait(app, "payment_detected")
     await asyncio.sleep(1)
     second, _ = await app.create(key="second-payment")
     await asyncio.sleep(1)
@@ -208,20 +221,14 @@ async def test_a_wait_for_an_order_goes_by_its_newest_payment() -> None:
     assert newest
     assert newest.id == second.id
     await app.control.advance_payment(SANDBOX, first.id, AdvancePayment(to="expired"))
-    expired = await app.control.waits.order(
-        SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.EXPIRED, timeout=0)
-    )
+    expired = await order_wait(app, "expired", timeout=0)
     assert (expired.reached, expired.payment) == (False, newest)
 
 
 async def test_a_wait_for_an_order_survives_a_reset() -> None:
     app = UseCases(MemoryStore())
     await app.create(key="before-the-reset")
-    waiting = asyncio.create_task(
-        app.control.waits.order(
-            SANDBOX, WaitForOrder(order_id=ORDER, status=PaymentStatus.COMPLETED, timeout=30)
-        )
-    )
+    waiting = order_wait(app, "completed")
     await asyncio.sleep(1)
     await app.control.reset(SANDBOX)
     await asyncio.sleep(1)
@@ -249,11 +256,9 @@ async def test_a_wait_for_requests_counts_those_that_match(wanted: dict[str, Any
     await read(app, payment.id)
     await read(app, payment.id, "drop")
     app.control.journal.add(SANDBOX, encoded(line()))
-    found = await app.control.waits.requests(SANDBOX, WaitForRequests(count=count or 1, timeout=1, **wanted))
+    found = await requests_wait(app, count or 1, timeout=1, **wanted)
     assert (found.reached, len(found.data)) == (bool(count), count)
-    assert not (
-        await app.control.waits.requests(SANDBOX, WaitForRequests(count=count + 1, timeout=1, **wanted))
-    ).reached
+    assert not (await requests_wait(app, count + 1, timeout=1, **wanted)).reached
 
 
 async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_them() -> None:
@@ -262,9 +267,7 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
     for entry in entries[:2]:
         app.control.journal.add(SANDBOX, encoded(entry))
     after = entries[2].request_id  # not recorded yet
-    waiting = asyncio.create_task(
-        app.control.waits.requests(SANDBOX, WaitForRequests(count=40, after=after, timeout=30))
-    )
+    waiting = requests_wait(app, 40, after=after, timeout=30)
     for entry in entries[2:]:
         await asyncio.sleep(0.1)
         assert not waiting.done()
@@ -284,7 +287,7 @@ async def test_a_request_that_was_cleared_counts_as_passed(store: type[Store], s
     for entry in entries[1:]:
         app.control.journal.add(SANDBOX, encoded(entry))
     after = entries[0].request_id
-    found = await app.control.waits.requests(SANDBOX, WaitForRequests(count=2, after=after, timeout=0))
+    found = await requests_wait(app, 2, after=after, timeout=0)
     assert [entry.request_id for entry in found.data] == [entry.request_id for entry in entries[:0:-1]]
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
 
@@ -296,9 +299,7 @@ async def test_a_wait_counts_each_entry_of_a_full_or_cleared_journal_once(
     monkeypatch.setattr(waits, "_LIMITS", (16, 32))
     app = UseCases(MemoryStore())
     counted: list[str] = []
-    waiting = asyncio.create_task(
-        app.control.waits.requests(SANDBOX, WaitForRequests(count=86, after=None, timeout=60))
-    )
+    waiting = requests_wait(app, 86)
     for number in (1, 20, 32, 40, 1):
         await asyncio.sleep(1)
         assert not waiting.done()
@@ -327,14 +328,7 @@ async def test_many_waits_for_requests_read_the_journal_as_often_as_one(store: t
     for entry in known:
         app.control.journal.add(SANDBOX, encoded(entry))
     afters = (None, known[-1].request_id, "unknown")
-    waiting = [
-        asyncio.create_task(
-            app.control.waits.requests(
-                SANDBOX, WaitForRequests(count=1, after=after, timeout=60, order_id=ORDER)
-            )
-        )
-        for after in afters * 30
-    ]
+    waiting = [requests_wait(app, 1, after=after, order_id=ORDER) for after in afters * 30]
     for _ in range(8):
         await asyncio.sleep(3)
         app.control.journal.add(SANDBOX, encoded(line()))
@@ -352,8 +346,7 @@ async def test_a_failure_of_the_store_ends_a_wait_for_requests() -> None:
         async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
             raise PaymockError("store_unavailable")
 
-    waiting = UseCases(FailingStore()).control.waits.requests(SANDBOX, WaitForRequests(timeout=60))
-    assert (await refusal(waiting)).kind.code == "store_unavailable"
+    assert (await refusal(requests_wait(UseCases(FailingStore()), 1))).kind.code == "store_unavailable"
 
 
 async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> None:
@@ -368,14 +361,7 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
 
     store = CountingStore()
     app = UseCases(store)
-    waiting = [
-        asyncio.create_task(
-            app.control.waits.order(
-                SANDBOX, WaitForOrder(order_id=f"order-{number}", status=None, timeout=60)
-            )
-        )
-        for number in range(50)
-    ]
+    waiting = [order_wait(app, timeout=60, order_id=f"order-{number}") for number in range(50)]
     await asyncio.sleep(1)
     store.steps.clear()
     for number in range(8):
@@ -391,11 +377,7 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
 async def test_a_wait_misses_no_change_while_the_store_answers() -> None:
     app = UseCases(SharedStore())
     payment, _ = await app.create()
-    waiting = asyncio.create_task(
-        app.control.waits.payment(
-            SANDBOX, payment.id, WaitForPayment(status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
-        )
-    )
+    waiting = payment_wait(app, payment.id)
     for _ in range(5):
         await asyncio.sleep(0)
         await app.control.advance(SANDBOX, Advance(seconds=1))
@@ -408,11 +390,7 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
     store = TellingStore()
     app, other = UseCases(store), UseCases(store)
     payment, _ = await app.create()
-    waiting = asyncio.create_task(
-        app.control.waits.payment(
-            SANDBOX, payment.id, WaitForPayment(status=PaymentStatus.PAYMENT_DETECTED, timeout=30)
-        )
-    )
+    waiting = payment_wait(app, payment.id)
     await asyncio.sleep(1)
     store.steps.clear()
     await app.create("order-1002-payment")
@@ -431,9 +409,7 @@ async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() 
 async def test_waits_that_end_together_let_others_in_between() -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
-    waiting = app.control.waits.payment
-    wanted = WaitForPayment(status=PaymentStatus.PAYMENT_DETECTED)
-    ends = [asyncio.create_task(waiting(SANDBOX, payment.id, wanted)) for _ in range(100)]
+    ends = [payment_wait(app, payment.id) for _ in range(100)]
     await asyncio.sleep(1)
     await app.control.advance(SANDBOX, Advance(seconds=5))
     counts = [0]
@@ -446,17 +422,12 @@ async def test_waits_that_end_together_let_others_in_between() -> None:
 async def test_a_stop_ends_all_waits_at_once() -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
-    waiting = [
-        asyncio.create_task(wait)
-        for wait in (
-            app.control.waits.payment(
-                SANDBOX, payment.id, WaitForPayment(status=PaymentStatus.COMPLETED, timeout=60)
-            ),
-            app.control.waits.order(SANDBOX, WaitForOrder(order_id="another-order", status=None, timeout=60)),
-            app.control.waits.requests(SANDBOX, WaitForRequests(timeout=60)),
-            advance(app, payment.id, to="end", timeout=60),
-        )
-    ]
+    waiting = (
+        payment_wait(app, payment.id, "completed"),
+        order_wait(app, order_id="another-order"),
+        requests_wait(app, 1),
+        asyncio.create_task(advance(app, payment.id, to="end", timeout=60)),
+    )
     await asyncio.sleep(1)
     app.sandboxes.notifier.stop()
     await asyncio.gather(*waiting)

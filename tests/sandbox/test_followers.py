@@ -326,11 +326,3 @@ class TestCheckout:
             await app.control.advance(sandbox_of("mk_test_other"), Advance(seconds=60))
             app.sandboxes.notifier.notify(None)
             await nothing_comes(events)
-
-    async def test_a_reset_ends_it(self) -> None:
-        app = UseCases(SharedStore())
-        payment, _ = await app.create()
-        async with after_the_first(app.checkouts.follow(payment.id)) as events:
-            await app.control.reset(SANDBOX)
-            assert [event async for event in events] == []
-        assert app.sandboxes.notifier.subscribers == 0

@@ -207,15 +207,6 @@ class TestMetadata:
         with pytest.raises(SeedMismatch):
             await load_metadata(store, NOON, 1, "two")
 
-    @pytest.mark.parametrize("record_format", [records.READABLE_FORMATS[0] - 1, records.RECORD_FORMAT + 1])
-    async def test_that_of_another_version_is_refused(self, record_format: int) -> None:
-        store = MemoryStore()
-        other = records.encode(msgspec.structs.replace(new_metadata(NOON, 1, None), format=record_format))
-        await store.replace("origin", STATE, None, other, expected_state=None)
-        reason = f"wrote it in format {record_format}, which this version cannot read"
-        with pytest.raises(StoreError, match=reason):
-            await load_metadata(store, NOON, 1, None)
-
     async def test_that_of_another_version_is_not_taken_over_while_the_server_runs(self) -> None:
         """Another version has started on a store that lost its data."""
         store = SharedStore()

@@ -17,7 +17,8 @@ from paymock.settings import Settings
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.courses import TWO_HALVES
 from tests.support.in_process import run
-from tests.support.servers import NEEDS_LINUX, create, one_connection_each, servers_on_sqlite
+from tests.support.raw import next_reply
+from tests.support.servers import NEEDS_LINUX, ask, create, one_connection_each, servers_on_sqlite
 
 
 @pytest.fixture
@@ -249,13 +250,13 @@ def test_the_end_of_standard_input_stops_the_server(
 
 @NEEDS_LINUX
 @pytest.mark.process
-def test_a_server_reads_its_keys_again_on_sighup(tmp_path: Path) -> None:
+def test_a_server_reads_its_keys_again_on_sighup_and_ends_no_request(tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text("old-key\nkept-key\n")
     keys = ("old-key", "old-key.name", "kept-key", "new-key", "new-key.name")
     with (
         server_process(tmp_path, "--api-keys-file", str(file)) as served,
-        httpx.Client(base_url=served.url) as client,
+        httpx.Client(base_url=served.url, headers={"Authorization": "Bearer kept-key"}) as client,
     ):
 
         def accepted() -> list[str]:
@@ -264,9 +265,15 @@ def test_a_server_reads_its_keys_again_on_sighup(tmp_path: Path) -> None:
             return [key for key, status in zip(keys, statuses, strict=True) if status == 200]
 
         assert accepted() == ["old-key", "old-key.name", "kept-key"]
+        rule = client.post("/_mock/faults", json={"fault": "hold", "operation": "listAssets"}).json()
+        held = ask(served, "/v1/chains/bsc/assets", {"Authorization": "Bearer kept-key"})
+        wait_until(lambda: client.get("/_mock/faults").json()["data"][0]["waiting"] == 1)
         file.write_text("kept-key\nnew-key\n")
         served.process.send_signal(signal.SIGHUP)
         wait_until(lambda: accepted() == ["kept-key", "new-key", "new-key.name"])
+        client.delete(f"/_mock/faults/{rule['id']}")
+        assert next_reply(held).status == 200
+        held.close()
         file.write_text("new key\n")
         served.process.send_signal(signal.SIGHUP)
         lines = iter(served.process.stdout or ())

@@ -7,7 +7,7 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE
+from paymock.stores.base import MAX_EMPTY, STATE
 from paymock.stores.memory import MemoryStore
 from tests.stores.contract import StoreContract
 
@@ -81,10 +81,3 @@ async def test_a_sandbox_is_forgotten_only_when_it_holds_nothing(store: MemorySt
     assert await store.tail("used", "requests", 1) == [ENTRY]
     assert await store.tail("recent", "requests", 1) == [ENTRY]
     assert await store.tail("empty", "requests", 1) == []
-
-
-async def test_the_counters_of_a_sandbox_are_bounded(store: MemoryStore) -> None:
-    for number in range(MAX_COUNTERS + 1):
-        assert await store.increment("sandbox", f"{number}") == 1
-    assert await store.increment("sandbox", "1") == 2
-    assert await store.increment("sandbox", "0") == 1

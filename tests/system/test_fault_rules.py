@@ -1,56 +1,27 @@
+"""What the rules of one sandbox count, on two servers on one port."""
+
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from harness.polling import wait_until
-from harness.redis_engine import redis_server
-from harness.server_process import server_process, servers_on_one_port
+from harness.server_process import servers_on_one_port
 from tests.support.servers import NEEDS_LINUX, connections, create, one_connection_each, server_behind
+from tests.system.faults.restartable_server import new_store
 
 READERS, CREATORS = 10, 2
 READS, SKIPPED, FAILED = 300, 50, 100
 FAILED_CREATIONS = 5
 
 
-@contextmanager
-def deployment(name: str, tmp_path: Path) -> Iterator[list[httpx.Client]]:
-    """Clients with a connection each: a reader and a creator of every process, and more."""
-    servers, _, kind = name.partition(" on ")
-    with ExitStack() as stack:
-        engine = [stack.enter_context(redis_server()).url] if kind == "Redis" else []
-        store = ["--store", *(engine or [f"sqlite://{tmp_path}/store.db"])]
-        if servers == "one port":
-            [served, _] = stack.enter_context(servers_on_one_port(tmp_path, 2, *store))
-            pinned = stack.enter_context(one_connection_each(served))
-            more = stack.enter_context(connections(served, READERS + CREATORS - len(pinned)))
-            yield [*pinned, *more]
-            return
-        names, arguments = (["only"], []) if kind == "memory" else (["one", "other"], store)
-        groups = []
-        for folder in names:
-            (tmp_path / folder).mkdir()
-            served = stack.enter_context(server_process(tmp_path / folder, *arguments))
-            groups.append(stack.enter_context(connections(served, (READERS + CREATORS) // len(names))))
-        yield [client for group in zip(*groups, strict=True) for client in group]
-
-
+@NEEDS_LINUX
 @pytest.mark.parametrize(
-    "name",
-    [
-        "a process on memory",
-        "processes on SQLite",
-        pytest.param("one port on SQLite", marks=[NEEDS_LINUX, pytest.mark.ci]),
-        pytest.param("processes on Redis", marks=pytest.mark.redis),
-        pytest.param("one port on Redis", marks=[pytest.mark.redis, NEEDS_LINUX]),
-    ],
+    "store", [pytest.param("SQLite", marks=pytest.mark.ci), pytest.param("Redis", marks=pytest.mark.redis)]
 )
-def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> None:
+def test_concurrent_requests_are_counted_exactly(tmp_path: Path, store: str) -> None:
     done = threading.Event()
 
     def read(client: httpx.Client) -> list[httpx.Response]:
@@ -62,7 +33,14 @@ def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> N
             replies.append(create(client))
         return replies
 
-    with deployment(name, tmp_path) as clients, ThreadPoolExecutor(READERS + CREATORS) as pool:
+    with (
+        new_store(store, tmp_path) as url,
+        servers_on_one_port(tmp_path, 2, "--store", url) as [served, _],
+        one_connection_each(served) as pinned,
+        connections(served, READERS + CREATORS - len(pinned)) as more,
+        ThreadPoolExecutor(READERS + CREATORS) as pool,
+    ):
+        clients = [*pinned, *more]
         path = f"/v1/payments/{create(clients[0]).json()['id']}"
         for rule in (
             {"fault": "status=500", "operation": "getPayment", "skip": SKIPPED, "times": FAILED},
@@ -86,18 +64,4 @@ def test_concurrent_requests_are_counted_exactly(tmp_path: Path, name: str) -> N
         (READS, FAILED),
         (len(creations), FAILED_CREATIONS),
     ]
-    assert len({server_behind(reply) for reply in reads}) == (1 if "memory" in name else 2)
-
-
-@pytest.mark.parametrize(
-    "name", ["processes on SQLite", pytest.param("processes on Redis", marks=pytest.mark.redis)]
-)
-def test_a_request_that_one_process_holds_goes_on_when_another_one_deletes_the_rule(
-    tmp_path: Path, name: str
-) -> None:
-    with deployment(name, tmp_path) as [one, other, *_], ThreadPoolExecutor(1) as pool:
-        assert other.post("/_mock/faults", json={"fault": "hold"}).status_code == 201
-        held = pool.submit(one.get, "/v1/chains")
-        wait_until(lambda: other.get("/_mock/faults").json()["data"][0]["waiting"])
-        assert other.delete("/_mock/faults").status_code == 204
-        assert held.result(30).status_code == 200  # it would go on by itself after 60 seconds
+    assert len({server_behind(reply) for reply in reads}) == 2

@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ import pytest
 
 from harness.polling import wait_until
 from harness.process_info import cpu_seconds
-from harness.server_process import PAYMOCK, environment, server_process, server_process_by_script
+from harness.server_process import server_process, server_process_by_script
 from tests.support import raw
 from tests.support.client import AUTHORIZED, fresh_key
 from tests.support.servers import (
@@ -150,23 +149,6 @@ def test_a_signal_lets_a_request_in_progress_end(tmp_path: Path, number: signal.
         assert reply_on(slow).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_stop_ends_waits_with_a_reply(tmp_path: Path) -> None:
-    with server_process(tmp_path) as served, httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
-        payment_id = create(client).json()["id"]
-        started = time.monotonic()
-        target = f"/_mock/payments/{payment_id}/wait?status=completed&timeout=60"
-        waits = [ask(served, target) for _ in range(8)]
-        for _ in range(2):
-            assert client.get("/livez").status_code == 200  # the waits have arrived before
-        assert served.stop(signal.SIGTERM)[0] == 0
-        for wait in waits:
-            reply = raw.next_reply(wait)
-            assert json.loads(reply.body)["reached"] is False
-            assert reply.headers["x-request-id"]
-            wait.close()
-        assert time.monotonic() - started < 60  # they would end by themselves
-
-
 def test_slow_requests_get_no_reply_after_the_grace_period(tmp_path: Path) -> None:
     with server_process(tmp_path) as served:
         slow = [in_progress(served, 30000) for _ in range(4)]
@@ -182,23 +164,3 @@ def test_a_second_signal_ends_the_process_immediately(tmp_path: Path) -> None:
         assert served.process.poll() is None
         assert served.stop(signal.SIGTERM)[0] == 128 + signal.SIGTERM
         slow.close()
-
-
-@pytest.mark.parametrize(
-    "milliseconds", [10, *(pytest.param(ms, marks=pytest.mark.nightly) for ms in (0, 80))]
-)
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
-def test_a_signal_during_the_start(tmp_path: Path, number: int, milliseconds: int) -> None:
-    store = tmp_path / "store.db"
-    with subprocess.Popen(
-        [*PAYMOCK, "serve", "--port", "0", "--store", f"sqlite://{store}"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        wait_until(store.exists)
-        time.sleep(milliseconds / 1000)  # at different moments of the start
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (0, "")

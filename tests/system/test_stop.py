@@ -9,7 +9,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -89,39 +88,6 @@ def test_a_stop_under_load_loses_nothing(case: Case, tmp_path: Path) -> None:
     assert not result.violations
     assert result.before
     assert result.during
-
-
-def test_a_hangup_replaces_the_keys_and_ends_no_request(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("old\nkept\n")
-    kept, old, new = ({"Authorization": f"Bearer {key}"} for key in ("kept", "old", "new"))
-    with (
-        server_process(tmp_path, "--api-keys-file", str(keys)) as served,
-        httpx.Client(base_url=served.url, headers=kept) as client,
-    ):
-        rule = client.post("/_mock/faults", json={"fault": "hold", "operation": "listChains"}).json()
-        held = ask(served, "/v1/chains", kept)
-        wait_until(lambda: client.get("/_mock/faults").json()["data"][0]["waiting"] == 1)
-        keys.write_text("new\nkept\n")
-        served.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: client.get("/v1/chains", headers=new).status_code == 200)
-        assert client.get("/v1/chains", headers=old).status_code == 401
-        client.delete(f"/_mock/faults/{rule['id']}")
-        _, output = served.stop(signal.SIGTERM)
-    assert reply_on(held).startswith(b"HTTP/1.1 200 ")
-    assert output.endswith("\nstopped (SIGTERM)\n")
-
-
-def test_the_end_of_standard_input_stops_a_server_that_a_program_has_started() -> None:
-    command = [*PAYMOCK, "serve", "--port", "0", "--ready-file", "-", "--exit-on-stdin-close"]
-    pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=environment(), text=True, **pipe) as process:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        assert httpx.get(f"{url}/readyz").status_code == 200
-        _, log = process.communicate("input that a server does not need\n", timeout=60)
-    assert process.returncode == 0
-    assert [line.count("/readyz") for line in log.splitlines()] == [1]
 
 
 @pytest.mark.parametrize(("program", "reason"), [("", "SIGHUP"), ("nohup", "SIGTERM")])

@@ -3,16 +3,11 @@ succeed again later.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
-from typing import cast
 
 import pytest
 
 from harness.redis_engine import RedisEngine, redis_server
-from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import Change
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
 from tests.support.redis_store import eventually, refused, works
@@ -122,28 +117,3 @@ class TestOutages:
             engine.execute("CONFIG SET", "maxmemory", 0)
         assert await add(store, "sandbox", "more", b"value") is None
         await store.close()
-
-
-@pytest.mark.usefixtures("each_loop")
-class TestCutConnections:
-    @pytest.fixture
-    def proxy(self, engine: RedisEngine) -> Iterator[TcpProxy]:
-        with tcp_proxy(engine.port) as proxy:
-            yield proxy
-
-    @pytest.fixture
-    def store(self, proxy: TcpProxy) -> RedisStore:
-        return RedisStore(f"redis://127.0.0.1:{proxy.port}")
-
-    async def test_a_reset_connection_is_replaced(self, store: RedisStore, proxy: TcpProxy) -> None:
-        changes = cast(AsyncGenerator[Change, None], store.changes())
-        async with aclosing(changes):
-            assert await anext(changes) == Change(None)
-            await add(store, "sandbox", "key", b"value")
-            assert await anext(changes) == Change("sandbox", minor=True)
-            proxy.set(Behavior(Mode.RESET))
-            assert await anext(changes) == Change(None)
-        await refused(store.get("sandbox", "key"))
-        await refused(add(store, "sandbox", "other", b"value"))
-        proxy.set(PASS_THROUGH)
-        assert await store.get("sandbox", "key", "other") == [b"value", None]

@@ -7,7 +7,7 @@ import pytest
 
 from harness.redis_engine import RedisEngine
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
+from paymock.stores.base import STATE, companion_key
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import DAY, RetentionContract, StoreContract, add, reads_show_changes_of
 
@@ -17,10 +17,6 @@ class TestRedisStore(StoreContract):
     @pytest.fixture
     def store(self, engine: RedisEngine) -> RedisStore:
         return RedisStore(engine.url)
-
-    async def test_a_limit_of_zero_reads_no_log_entries(self, store: RedisStore) -> None:
-        await store.append("sandbox", "log", b"entry", keep=9)
-        assert await store.tail("sandbox", "log", 0) == []
 
 
 @pytest.mark.usefixtures("each_loop")
@@ -162,11 +158,3 @@ async def test_a_sandbox_without_values_expires_after_a_day(store: RedisStore, e
     await store.append("sandbox", "log", b"entry", keep=9)
     assert await store.increment("sandbox", "key") == 3
     assert ttls(engine) == {-1}
-
-
-async def test_the_counters_of_a_sandbox_are_bounded(store: RedisStore, engine: RedisEngine) -> None:
-    numbers = (store.increment("sandbox", f"{number}") for number in range(MAX_COUNTERS + 10))
-    assert {*await asyncio.gather(*numbers)} == {1}
-    assert engine.execute("HLEN", "paymock:{sandbox}:counters") == MAX_COUNTERS
-    assert await store.increment("sandbox", "last") == 1
-    assert await store.increment("sandbox", "last") == 2

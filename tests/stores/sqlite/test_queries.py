@@ -18,25 +18,6 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_capacity_counts_this_and_earlier_transactions(connection: sqlite3.Connection) -> None:
-    for expected in (False, True):
-        transaction = Transaction(connection)
-        assert transaction.is_full("sandbox", "payment", None, 2) is False
-        assert transaction.add("sandbox", f"key {expected}", b"", "payment")
-        assert not transaction.add("sandbox", f"key {expected}", b"", "payment")
-        assert transaction.is_full("sandbox", "payment", None, 2) is expected
-        assert transaction.is_full("sandbox", "payment", 2, None) is expected
-        transaction.finish()
-    transaction = Transaction(connection)
-    assert transaction.is_full("another", "payment", None, 2)
-    assert not transaction.is_full("another", "payment", 2, 3)
-    assert not transaction.is_full("another", "endpoint", None, 1)
-    transaction.delete("sandbox")
-    assert not transaction.is_full("another", "payment", None, 1)
-    transaction.finish()
-    assert not Transaction(connection).is_full("another", "payment", None, 1)
-
-
 def test_a_deleted_sandbox_is_purged_in_steps_and_no_other(connection: sqlite3.Connection) -> None:
     for sandbox in ("deleted", "kept"):
         for number in range(queries.PURGE_LIMIT + 1):
@@ -61,15 +42,3 @@ def test_the_number_of_sandboxes_without_values_is_bounded(connection: sqlite3.C
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (MAX_EMPTY + 1,)  # noqa: S608
     assert queries.tail(connection, "used", "log", 9) == [b"entry"]
     assert queries.tail(connection, f"sandbox {MAX_EMPTY}", "log", 9) == [b"entry"]
-
-
-def test_the_counters_of_a_sandbox_are_bounded(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queries, "MAX_COUNTERS", 20)
-    assert Transaction(connection).increment("another", "key") == 1
-    for number in range(30):
-        assert Transaction(connection).increment("sandbox", f"{number}") == 1
-        assert Transaction(connection).increment("sandbox", f"{number}") == 2
-    assert connection.execute("SELECT count(*) FROM counter").fetchone() == (20 + 1,)
-    assert Transaction(connection).increment("another", "key") == 2
