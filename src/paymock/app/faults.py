@@ -163,12 +163,14 @@ class FaultInjection:
         self._payments = payments
         self.waiting_request = sandboxes.notifier.waiting_request
 
-    async def may_apply(self, sandbox: str, operation: str, *, has_seen: bool = False) -> bool:
-        """Whether a rule may select this operation. `has_seen`: a request has just read the sandbox."""
-        if not has_seen:
-            with suppress(PaymockError):  # the catalog needs no store
-                await self._sandboxes.snapshot(sandbox)
+    def has_rule_for(self, sandbox: str, operation: str) -> bool:
+        """Whether a rule may select this operation, by the sandbox as this process has seen it last."""
         return self._sandboxes.known_record(sandbox).has_rule_for(operation)
+
+    async def refresh(self, sandbox: str) -> None:
+        """See what other processes have changed, if the store can be read: the catalog needs none."""
+        with suppress(PaymockError):
+            await self._sandboxes.snapshot(sandbox)
 
     async def decide(
         self, attempt: RequestAttempt, create: Callable[[Decision], Awaitable[T]]

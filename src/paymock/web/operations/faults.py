@@ -57,11 +57,16 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
         except PaymockError as error:
             # a store that has not answered would take as long again
             is_down = error.kind.code == "store_unavailable"
-            if header is None and (is_down or not await faults.may_apply(sandbox, operation)):
+            if not is_down:
+                await faults.refresh(sandbox)
+            if header is None and (is_down or not faults.has_rule_for(sandbox, operation)):
                 raise
         else:
-            seen = operation in PAYMENT_READS
-            if header is None and not (is_read and await faults.may_apply(sandbox, operation, has_seen=seen)):
+            if header is None and not is_read:
+                return response
+            if operation not in PAYMENT_READS:  # it has not seen its sandbox
+                await faults.refresh(sandbox)
+            if header is None and not faults.has_rule_for(sandbox, operation):
                 return response
         request.decision = None
     return await _inject(faults, request, carry_out, response)
