@@ -2,7 +2,7 @@
 last requests.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby, islice
 
@@ -34,7 +34,6 @@ def story(
     """Return what happened: the payments and the `requests` are given newest first, `has_more` says whether
     there are more payments, and `mask` removes secrets from a line.
     """
-    shown = [*islice(_request_lines(requests), MAX_REQUESTS + 1)]
     lines = [f"{clock.now}, {f'speed {clock.speed:g}' if clock.speed else 'frozen'}"]
     lines += ["", f"payments, the last {len(payments)}:" if has_more else "payments:"]
     for detail in payments:
@@ -58,32 +57,24 @@ def story(
         parts += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
         parts += [f"waiting {rule.waiting}" if rule.waiting else None]
         lines.append("  ".join([f"  {format_times(rule.times):<10}", *filter(None, parts)]))
+    # Of equal requests in a row, the last is shown, and how many there were.
+    grouped = groupby(requests, partial(without_times, shown=None))
+    shown = [[*group] for _, group in islice(grouped, MAX_REQUESTS + 1)]
     lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(shown) > MAX_REQUESTS else "requests:"]
-    for request in reversed(shown[:MAX_REQUESTS]):
-        lines += request
+    for request, *others in reversed(shown[:MAX_REQUESTS]):
+        status, method = f"{request.status or 'lost':<4}", f"{request.method:<4}"
+        words: list[str | None] = [request.virtual_at or request.at, status, method, request.path]
+        words += [request.error or request.idempotency, request.fault and f"fault {request.fault}"]
+        if others:
+            words.append(f"{len(others) + 1} \N{MULTIPLICATION SIGN} {request.operation or 'the same'}")
+        if request.shown and request.shown_offset_seconds is not None and request.method == "GET":
+            since = format_seconds(request.shown_offset_seconds)
+            words.append(f"{'last ' if others else ''}shown {request.shown} at {since} s")
+        problems = [f"{problem.field}: {problem.message}" for problem in request.details]
+        lines.append(f"  {'  '.join(filter(None, words))}")
+        lines += [f"    {reason}" for reason in problems or filter(None, [request.message])]
     if not shown:
         lines.append("  none")
     encoded = [escape_control(mask(line)).encode() for line in lines]
     short = [line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + b"..." for line in encoded]
     return "".join(f"{line.decode(errors='ignore')}\n" for line in short)
-
-
-def _request_lines(newest_first: Iterable[JournalEntry]) -> Iterator[list[str]]:
-    """The lines of each request; of equal ones in a row, those of the last, and how many."""
-    for _, group in groupby(newest_first, partial(without_times, shown=None)):
-        entry, *others = group
-        parts = [
-            entry.virtual_at or entry.at,
-            f"{entry.status or 'lost':<4}",
-            f"{entry.method:<4}",
-            entry.path,
-        ]
-        parts += [entry.error or entry.idempotency or "", f"fault {entry.fault}" if entry.fault else ""]
-        if others:
-            parts.append(f"{len(others) + 1} \N{MULTIPLICATION SIGN} {entry.operation or 'the same'}")
-        if entry.shown and entry.shown_offset_seconds is not None and entry.method == "GET":
-            since = format_seconds(entry.shown_offset_seconds)
-            parts.append(f"{'last ' if others else ''}shown {entry.shown} at {since} s")
-        problems = [f"{problem.field}: {problem.message}" for problem in entry.details]
-        reasons = problems or filter(None, [entry.message])
-        yield [f"  {'  '.join(filter(None, parts))}", *(f"    {reason}" for reason in reasons)]

@@ -199,7 +199,15 @@ def verify(
             "--crash and --replicas need --run and --ready: what to start, and a URL of it."
         )
     files = {"junit": junit, "markdown": markdown}
-    _check_writable(*files.values())
+    for path in filter(None, files.values()):
+        is_new = not path.exists()
+        if is_new or path.is_file() or path.is_dir():  # to open and close a pipe would end it for its reader
+            try:
+                path.open("ab").close()
+            except OSError as error:
+                raise NotJudged(f"{path}: {error.strerror}") from None
+            if is_new:
+                path.unlink()
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     settings["crash"] = settings["crash"] or calls["crash_with"] is not None
     if example:
@@ -320,21 +328,6 @@ def _run(judge: "Verifier", *, with_bar: bool) -> None:
             for text in [news[name] for name in news if name not in known]:
                 echo_note(("\r\x1b[K" if with_bar else "") + printable(f"verify: {text}"))
             known.update(news)
-
-
-def _check_writable(*files: Path | None) -> None:
-    """Raises NotJudged if a report cannot be written to a file. A pipe is not opened: closing it again would
-    end it for its reader.
-    """
-    for path in filter(None, files):
-        is_new = not path.exists()
-        if is_new or path.is_file() or path.is_dir():
-            try:
-                path.open("ab").close()
-            except OSError as error:
-                raise NotJudged(f"{path}: {error.strerror}") from None
-            if is_new:
-                path.unlink()
 
 
 def _show(report: "Report", files: Mapping[str, Path | None], *, as_json: bool) -> None:
