@@ -72,7 +72,7 @@ class PaymentsService:
         Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
         DEFAULT_SCENARIO. A repeated request shows the payment as it was at its creation, so no reply is ever
         stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
-        Undecided. Specification: "POST /v1/payments", "Limits".
+        DecisionNeeded. Specification: "POST /v1/payments", "Limits".
         """
 
         def new(token: str, now: int, sandbox: SandboxRecord) -> _NewPayment:
