@@ -37,8 +37,7 @@ PAGE = CHECKOUT + "{payment_id}"
 
 HEALTH = (
     Operation(
-        method="GET",
-        path="/livez",
+        route="GET /livez",
         handler=livez,
         operation_id="livez",
         tag="Health",
@@ -47,8 +46,7 @@ HEALTH = (
         reply=schemas.Health,
     ),
     Operation(
-        method="GET",
-        path="/readyz",
+        route="GET /readyz",
         handler=readyz,
         operation_id="readyz",
         tag="Health",
@@ -60,8 +58,7 @@ HEALTH = (
 )
 CHECKOUTS = (
     Operation(
-        method="GET",
-        path=f"{PAGE}.json",
+        route=f"GET {PAGE}.json",
         handler=checkout_data,
         operation_id="getCheckout",
         tag="Checkout",

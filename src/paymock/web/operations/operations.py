@@ -38,8 +38,9 @@ Result = Awaitable[object]
 class Operation(Struct, frozen=True, kw_only=True):
     """An operation of the API. `errors` are its codes besides those that follow from its form."""
 
-    method: str
-    path: str
+    route: str
+    """The method and the template of the path: `GET /v1/chains`."""
+
     call: Any = None
     """What carries out a request: see ServiceOperation."""
 
@@ -66,6 +67,14 @@ class Operation(Struct, frozen=True, kw_only=True):
     reply_headers: tuple[str, ...] = ()
     query: type | None = None
     """The type of the query."""
+
+    @property
+    def method(self) -> str:
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.route.partition(" ")[2]
 
     @property
     def parameters(self) -> Mapping[str, str]:

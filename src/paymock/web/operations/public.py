@@ -78,8 +78,7 @@ async def list_endpoints(service: PaymentsService, request: Request) -> Response
 
 OPERATIONS = (
     Operation(
-        method="GET",
-        path="/v1/chains",
+        route="GET /v1/chains",
         handler=list_chains,
         operation_id="listChains",
         tag="Chains and assets",
@@ -88,8 +87,7 @@ OPERATIONS = (
         reply=catalog_schemas.ChainList,
     ),
     Operation(
-        method="GET",
-        path="/v1/chains/{chain}/assets",
+        route="GET /v1/chains/{chain}/assets",
         handler=list_assets,
         operation_id="listAssets",
         tag="Chains and assets",
@@ -100,8 +98,7 @@ OPERATIONS = (
         errors=("chain_not_found",),
     ),
     Operation(
-        method="POST",
-        path="/v1/payments",
+        route="POST /v1/payments",
         handler=create_payment,
         operation_id="createPayment",
         tag="Payments",
@@ -128,8 +125,7 @@ them make one token. `due` = `settlement` + `fee`.
         reply_headers=("Location", "Idempotent-Replayed", "X-Mock-Warning"),
     ),
     Operation(
-        method="GET",
-        path="/v1/payments/{payment_id}",
+        route="GET /v1/payments/{payment_id}",
         handler=read_payment,
         operation_id="getPayment",
         tag="Payments",
@@ -143,8 +139,7 @@ Reading changes nothing.
         reply=schemas.Payment,
     ),
     Operation(
-        method="GET",
-        path="/v1/payments/{payment_id}/attempts",
+        route="GET /v1/payments/{payment_id}/attempts",
         handler=list_attempts,
         operation_id="listAttempts",
         tag="Payments",
@@ -153,8 +148,7 @@ Reading changes nothing.
         reply=schemas.AttemptList,
     ),
     Operation(
-        method="POST",
-        path="/v1/webhooks",
+        route="POST /v1/webhooks",
         handler=create_endpoint,
         operation_id="createWebhookEndpoint",
         tag="Webhooks",
@@ -170,8 +164,7 @@ The create reply carries the endpoint's `secret`.""",
         reply_headers=("Idempotent-Replayed", "X-Mock-Warning"),
     ),
     Operation(
-        method="GET",
-        path="/v1/webhooks",
+        route="GET /v1/webhooks",
         handler=list_endpoints,
         operation_id="listWebhookEndpoints",
         tag="Webhooks",
