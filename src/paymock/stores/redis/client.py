@@ -5,6 +5,8 @@ without that the rate of creations is a third lower, and that of reads a half.
 """
 
 import asyncio
+import os
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -201,4 +203,6 @@ def describe(error: Exception) -> str:
             f"{reason}: no Sentinel answers, accepts sentinel_username and sentinel_password or the lack of "
             "them, and knows a master of this name"
         )
+    if refused := re.match(r"Error (\d+) connecting to (\S+)\. Connect call failed", str(error)):
+        return f"{refused[2]} cannot be reached: {os.strerror(int(refused[1]))}"
     return str(error) or "it does not answer"
