@@ -41,4 +41,5 @@ def timing_table() -> str:
 
 
 def fault_table() -> str:
-    return markdown(("Fault", "Without a phase", "What happens"), FAULT_ROWS)
+    rows = [(f"`{row.example}`", re.sub("^[a-z]+", r"`\g<0>`", row.phase), row.meaning) for row in FAULT_ROWS]
+    return markdown(("Fault", "Without a phase", "What happens"), rows)

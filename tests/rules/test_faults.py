@@ -83,9 +83,9 @@ def test_a_fault_says_whether_the_request_is_carried_out_and_answered(
 
 
 def test_the_table_has_an_example_of_each_kind() -> None:
-    examples = [parse_fault(row.example.strip("`")) for row in FAULT_ROWS]
+    examples = [parse_fault(row.example) for row in FAULT_ROWS]
     assert [example and example.kind for example in examples] == [*FaultKind]
     assert all(parse_fault(fault) for _, fault, _ in FAULT_PRESETS)
     for row, example in zip(FAULT_ROWS, examples, strict=True):
         assert example
-        assert row.phase.startswith("`after`" if example.after else "`before`")
+        assert row.phase.startswith("after" if example.after else "before")

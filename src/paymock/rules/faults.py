@@ -58,8 +58,8 @@ class FaultRow(NamedTuple):
 
 
 STATUS_FAULT = FaultRow(
-    "`status=503`",
-    "`before`",
+    "status=503",
+    "before",
     "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
     "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope",
 )
@@ -67,39 +67,39 @@ STATUS_FAULT = FaultRow(
 FAULT_ROWS = (
     STATUS_FAULT,
     FaultRow(
-        "`delay=1500`",
-        "`before`",
+        "delay=1500",
+        "before",
         f"A delay in milliseconds, at most {MAX_DELAY:,}, before the request is carried out; `after`: it is "
         "carried out at once, and the reply is delayed",
     ),
     FaultRow(
-        "`drop`",
-        "`after`",
+        "drop",
+        "after",
         "The connection is closed without a reply, after the request is carried out; `before`: it is not "
         "carried out",
     ),
-    FaultRow("`reset`", "`after`", "Like `drop`, with a TCP reset"),
+    FaultRow("reset", "after", "Like `drop`, with a TCP reset"),
     FaultRow(
-        "`hang`",
-        "`after`",
+        "hang",
+        "after",
         f"Like `drop`, but the connection stays open until the client closes it, at most {MAX_HANG} seconds",
     ),
     FaultRow(
-        "`hold`",
-        "`after`",
+        "hold",
+        "after",
         "In a rule only. The reply waits until its rule is deleted, the client leaves or the server stops, "
         f"at most {MAX_HANG} seconds; `before`: until then, the request is not carried out, and not at all "
         "if the client leaves",
     ),
     FaultRow(
-        "`extra`",
-        "`after` only",
+        "extra",
+        "after only",
         'The true reply, with one more member, `"x_mock_unknown": {}`, at the end of each object, except in '
         "`metadata` and errors: a client must ignore members that it does not know",
     ),
     FaultRow(
-        "`truncate=100`",
-        "`after` only",
+        "truncate=100",
+        "after only",
         "The head of the reply, with the full `Content-Length`, and this many bytes of the body; then the "
         "connection is closed",
     ),
