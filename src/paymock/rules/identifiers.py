@@ -45,11 +45,6 @@ def sandbox_of(api_key: str) -> str:
     return hashlib.blake2b(api_key.encode(), digest_size=_NAME_LETTERS).digest().translate(_LETTERS).decode()
 
 
-def fingerprint(sandbox: str) -> str:
-    """What an operator sees in place of the API key that opens a sandbox."""
-    return sandbox[:8]
-
-
 def derive_token(secret: bytes, sandbox: str, idempotency_key: str, generation: int = 0) -> str:
     """The token of the resource that `idempotency_key` creates in `sandbox`, which has been reset
     `generation` times: 40 letters and digits, with 130 bits that cannot be guessed. `secret` is at most 64
