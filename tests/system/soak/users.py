@@ -27,10 +27,6 @@ PAYMENTS = 150
 STREAMS = 3
 """The event streams that a user keeps open; a new one replaces the oldest."""
 
-HALF_OPEN = 5
-HALF_OPEN_SECONDS = 20.0
-"""After this time the server has closed the connection of an incomplete request."""
-
 SCENARIOS = ("happy_path", "late_payment", "underpaid_expired", "settlement_failed", None)
 
 
@@ -60,14 +56,10 @@ class User:
         self._payments: list[str] = []
         self._created = 0
         self._streams: deque[socket.socket] = deque()
-        self._half_open: deque[tuple[float, socket.socket]] = deque()
 
     def act(self) -> None:
         if self._created >= PAYMENTS:
             self._reset()
-        elif self._half_open and self._half_open[0][0] < time.monotonic() - HALF_OPEN_SECONDS:
-            with closing(self._half_open.popleft()[1]) as connection:
-                self._check("incomplete", [400], lambda: _status_on(connection))
         else:
             [action] = self._choice.choices([*_ACTIONS], [*_ACTIONS.values()])
             action(self)
@@ -76,23 +68,17 @@ class User:
         while self._reset() is None:
             time.sleep(1)  # the server is cut off from its store
         self._connection.close()
-        for connection in (*self._streams, *(connection for _, connection in self._half_open)):
+        for connection in self._streams:
             connection.close()
 
     def _create(self) -> None:
-        scenario = self._choice.choice(SCENARIOS)
-        self._created_with({"X-Mock-Scenario": scenario} if scenario else {}, self._choice.choice((1, 1, 2)))
-
-    def _created_with(self, headers: Mapping[str, str], tries: int = 1) -> tuple[str, str] | None:
-        """Create a payment, and repeat the request; return its id and its order."""
-        key = f"soak-{uuid.uuid4()}"
-        for _ in range(tries):
+        key, scenario = f"soak-{uuid.uuid4()}", self._choice.choice(SCENARIOS)
+        headers = {"X-Mock-Scenario": scenario} if scenario else {}
+        for _ in range(self._choice.choice((1, 1, 2))):
             reply = self._send([201], "POST", "/v1/payments", order_body(key), headers, key)
-        if reply is None:
-            return None
-        self._created += 1
-        self._payments.append(json.loads(reply)["id"])
-        return self._payments[-1], key
+        if reply:
+            self._created += 1
+            self._payments.append(json.loads(reply)["id"])
 
     def _request_of_the_table(self) -> None:
         [row] = self._choice.choices(_REQUESTS, [weight for weight, *_ in _REQUESTS])
@@ -121,33 +107,19 @@ class User:
             self._payments.clear()
         return reply
 
-    def _drop(self) -> None:
-        key = f"soak-{uuid.uuid4()}"
-        self._send([0], "POST", "/v1/payments", order_body(key), {"X-Mock-Fault": "drop"}, key)
-        self._send([201], "POST", "/v1/payments", order_body(key), {}, key)
-
-    def _fault_by_rule(self) -> None:
-        fault, expected = self._choice.choice(_FAULTS_OF_READS)
-        if (created := self._created_with({})) is None:
-            return
-        payment, order = created
-        rule = json.dumps({"fault": fault, "operation": "getPayment", "order_id": order}).encode()
-        if self._send([201], "POST", "/_mock/faults", rule) is not None:
-            for status in (expected, 200):
-                self._send([status], "GET", f"/v1/payments/{payment}")
+    def _rule(self) -> None:
+        """Add a rule that is for another operation than all others of this user, and let it apply."""
+        if self._send([201], "POST", "/_mock/faults", b'{"fault": "drop", "operation": "listChains"}'):
+            for status in (0, 200):
+                self._send([status], "GET", "/v1/chains")
             self._send([204], "DELETE", "/_mock/faults")
 
     def _garbage(self) -> None:
         with closing(self._open(b"\x16\x03\x01 no HTTP at all\r\n\r\n")) as connection:
-            self._check("garbage", [400], lambda: _status_on(connection))
+            self._check("garbage", [400], lambda: (int(connection.recv(4096)[9:12]), b""))
 
     def _disconnect(self) -> None:
         self._open(self._choice.choice((b"", HALF_A_HEAD, HALF_A_BODY))).close()
-
-    def _leave_incomplete(self) -> None:
-        if len(self._half_open) < HALF_OPEN:
-            half = self._open(self._choice.choice((HALF_A_HEAD, HALF_A_BODY)))
-            self._half_open.append((time.monotonic(), half))
 
     def _send(
         self,
@@ -193,11 +165,6 @@ class User:
         return connection
 
 
-def _status_on(connection: socket.socket) -> tuple[int, bytes]:
-    """The status of the only reply on a connection that the server ends."""
-    return int(b"".join(iter(lambda: connection.recv(4096), b""))[9:12]), b""
-
-
 def _requests() -> Iterator[tuple[Any, ...]]:
     """Weight, expected statuses, method, path, and maybe a body and headers."""
     for weight, *paths in (
@@ -213,7 +180,12 @@ def _requests() -> Iterator[tuple[Any, ...]]:
         yield 3, [200, 409], "POST", "/_mock/payments/{payment}/advance", step
     yield 6, [200, 409], "POST", "/_mock/payments/{payment}/deposits", b'{"amount": "1000"}'
     yield 2, [200], "POST", "/_mock/clock/advance", b'{"seconds": 2}'
-    for fault, status in (("status=503", 503), ("status=429", 429), ("delay=20", 201)):
+    for fault, status in (
+        *(("status=503; after", 503), ("status=502; html", 502), ("delay=20; after", 200)),
+        *(("drop", 0), ("reset; before", 0), ("truncate=100", 0)),
+    ):
+        yield 1, [status], "GET", "/v1/payments/{payment}", None, {"X-Mock-Fault": fault}
+    for fault, status in (("status=503", 503), ("status=429", 429), ("delay=20", 201), ("drop", 0)):
         yield 1, [status], "POST", "/v1/payments", order_body("soak-of-a-fault"), {"X-Mock-Fault": fault}
     yield 1, [404], "GET", "/v1/payments/pay_unknown"
     yield 1, [404], "GET", "/nowhere"
@@ -225,23 +197,13 @@ def _requests() -> Iterator[tuple[Any, ...]]:
 
 
 _REQUESTS = [*_requests()]
-_FAULTS_OF_READS = (
-    ("status=503; after", 503),
-    ("status=502; html", 502),
-    ("delay=20; after", 200),
-    ("drop", 0),
-    ("reset; before", 0),
-    ("truncate=100", 0),
-)
 _ACTIONS: Mapping[Callable[[User], None], int] = {
     User._create: 25,
     User._request_of_the_table: 80,
     User._open_stream: 2,
-    User._drop: 1,
-    User._fault_by_rule: 3,
+    User._rule: 2,
     User._garbage: 1,
     User._disconnect: 2,
-    User._leave_incomplete: 2,
 }
 """Actions and their weights."""
 
