@@ -374,17 +374,6 @@ async def test_many_waits_for_orders_look_for_new_payments_as_often_as_one() -> 
     assert all(found.reached for found in await asyncio.gather(*waiting))
 
 
-async def test_a_wait_misses_no_change_while_the_store_answers() -> None:
-    app = UseCases(SharedStore())
-    payment, _ = await app.create()
-    waiting = payment_wait(app, payment.id)
-    for _ in range(5):
-        await asyncio.sleep(0)
-        await app.control.advance(SANDBOX, Advance(seconds=1))
-    async with asyncio.timeout(5):
-        assert (await waiting).reached
-
-
 async def test_a_wait_reads_its_payment_again_only_when_that_may_have_changed() -> None:
     """What is added to the sandbox, and changes elsewhere, cost it nothing, whichever process makes them."""
     store = TellingStore()

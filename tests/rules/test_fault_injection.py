@@ -14,8 +14,6 @@ from paymock.rules.fault_injection import (
     SandboxRecord,
     decide,
     first_for,
-    take_scenario,
-    with_waiting,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -100,28 +98,6 @@ def test_what_is_not_an_accepted_creation_takes_no_fault_and_no_fault_takes_a_sc
     assert decided(record, target, attempt).after.scenarios == record.scenarios
 
 
-@given(RECORDS, ORDERS)
-def test_a_creation_takes_the_first_scenario_for_its_order(
-    record: SandboxRecord, order_id: str | None
-) -> None:
-    after, scenario = take_scenario(record, order_id)
-    assert scenario == first_for(record.scenarios, order_id)
-    left = record.scenarios if scenario is None else without(record.scenarios, scenario)
-    assert after == replace(record, scenarios=left)
-
-
-@given(RECORDS, TARGETS)
-def test_the_fault_of_a_rule_has_precedence_and_leaves_that_of_an_override(
-    record: SandboxRecord, target: FaultTarget
-) -> None:
-    after = decided(record, target)
-    if any(new.applied > old.applied for old, new in zip(record.rules, after.after.rules, strict=True)):
-        assert after.after.faults == record.faults
-    else:
-        first = first_for(record.faults, target.order_id)
-        assert after.fault == (first and parse_fault(first.value))
-
-
 @given(st.integers(0, 3), st.integers(1, 3))
 def test_a_rule_applies_so_many_times_after_those_it_skips(skip: int, times: int) -> None:
     record, faults = SandboxRecord(rules=(FaultRule("r", "drop", skip=skip, times=times),)), []
@@ -130,11 +106,6 @@ def test_a_rule_applies_so_many_times_after_those_it_skips(skip: int, times: int
         faults.append(fault and fault.text)
     assert faults == [None] * skip + ["drop"] * times + [None] * 2
     assert (record.rules[0].seen, record.rules[0].applied) == (skip + times + 2, times)
-
-
-def test_a_rule_without_times_applies_until_it_is_deleted() -> None:
-    rule = FaultRule("r", "drop", times=None, applied=10**6, seen=10**6)
-    assert decided(SandboxRecord(rules=(rule,))).fault == parse_fault("drop")
 
 
 @pytest.mark.parametrize(
@@ -183,19 +154,6 @@ def test_a_fault_of_the_queue_is_taken_by_the_last_attempt_that_it_prevents(
 def test_an_attempt_beyond_the_limit_leaves_the_fault_to_others() -> None:
     record = SandboxRecord(faults=(Override("status=503; times=1", None),))
     assert decided(record, attempt=2) == Decision(CREATION, record, record)
-
-
-def test_a_rule_holds_requests_until_they_go_on_or_their_time_is_over() -> None:
-    rules = (FaultRule("r", "hold"), FaultRule("other", "hold"))
-    record = with_waiting(SandboxRecord(rules=rules), "r", "first", until=10, now=0)
-    record = with_waiting(record, "r", "second", until=15, now=5)
-    assert [rule.waiting for rule in record.rules] == [{"first": 10, "second": 15}, {}]
-    assert with_waiting(record, "r", "second", until=9, now=9).rules[0].waiting == {"first": 10}
-    assert with_waiting(record, "r", "third", until=20, now=10).rules[0].waiting == {
-        "second": 15,
-        "third": 20,
-    }
-    assert with_waiting(record, "deleted", "third", until=20, now=10) is record
 
 
 def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:

@@ -225,14 +225,6 @@ class TestSandbox:
             store.told.put_nowait(Change(SANDBOX, minor=True))
             assert (await anext(notices)).changed == ["payments"]
 
-    async def test_changes_of_other_sandboxes_are_not_told(self) -> None:
-        app, other = UseCases(MemoryStore()), sandbox_of("mk_test_other")
-        async with after_the_first(app.control.feed.follow(SANDBOX)) as notices:
-            await app.control.advance(other, Advance(seconds=1))
-            app.control.journal.add(other, encoded(line()))
-            app.sandboxes.notifier.notify(None)
-            await nothing_comes(notices)
-
     @pytest.mark.parametrize("named", ["", "pay_unknown", f"we_{'a' * 40}", "the older one"])
     async def test_an_older_payment_is_followed_when_named(
         self, monkeypatch: pytest.MonkeyPatch, named: str
@@ -301,21 +293,6 @@ class TestSandbox:
 
 
 class TestCheckout:
-    async def test_an_event_comes_at_each_change_that_somebody_makes(self) -> None:
-        app = UseCases(SharedStore())
-        payment, _ = await app.create(scenario="no_payment_expired")
-        control = app.control
-        async with after_the_first(app.checkouts.follow(payment.id)) as events:
-            await control.deposit(SANDBOX, payment.id, MakeDeposit(amount="505000000000000000"))
-            assert (await anext(events)).missing.tokens == "0.505"
-            await control.advance(SANDBOX, Advance(seconds=9))
-            assert (await anext(events)).headline == "A part has arrived"
-            await control.advance_payment(SANDBOX, payment.id, AdvancePayment(seconds=1.5))
-            assert (await anext(events)).seconds_left == 19.5
-            await control.set_clock(SANDBOX, SetClock(speed=60))
-            assert (await anext(events)).speed == 60
-            await nothing_comes(events)
-
     async def test_no_event_comes_when_nothing_changes_for_this_customer(self) -> None:
         app = UseCases(SharedStore())
         payment, _ = await app.create()

@@ -13,8 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
 
 import uvloop
 
@@ -36,79 +35,39 @@ HALF_A_BODY = (
 ) % API_KEY.encode()
 
 
-class SlowClient(asyncio.Protocol):
-    """A client; `group` counts how it ends."""
+async def run(port: int, count: int) -> None:
+    counts = {"refused": 0, "disconnected": 0}
+    connected: dict[int, asyncio.StreamWriter] = {}
+    connecting = asyncio.Semaphore(CONCURRENT_CONNECTS)
 
-    def __init__(self, group: "SlowClients", start: bytes) -> None:
-        self.transport: asyncio.Transport
-        self._group = group
-        self._start = start
-        self._status = b""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.transport = transport
-        transport.write(self._start)
-        self._group.connected.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._status = self._status or data[9:12]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._group.remove(self, self._start, refused=self._status == b"400")
-
-
-class SlowClients:
-    def __init__(self, port: int, count: int) -> None:
-        self.connected: set[SlowClient] = set()
-        self._port = port
-        self._count = count
-        self._pending: asyncio.Queue[bytes] = asyncio.Queue()
-        self._error_for = self._disconnected = 0
-
-    def remove(self, client: SlowClient, start: bytes, *, refused: bool) -> None:
-        self.connected.discard(client)
-        self._error_for += refused
-        self._reconnect(start, disconnected=not refused)
-
-    def _reconnect(self, start: bytes, *, disconnected: bool) -> None:
-        self._disconnected += disconnected
-        seconds = RECONNECT_SECONDS if disconnected else 0
-        asyncio.get_running_loop().call_later(seconds, self._pending.put_nowait, start)
-
-    async def run(self) -> None:
-        await asyncio.gather(
-            self._ramp_up(),
-            self._send(),
-            self._report(),
-            *(self._connect() for _ in range(CONCURRENT_CONNECTS)),
-        )
-
-    async def _ramp_up(self) -> None:
-        for number in range(self._count):
-            self._pending.put_nowait(HALF_A_BODY if number % 2 else HALF_A_HEAD)
-            if not number % (self._count // 500):
-                await asyncio.sleep(RAMP_UP_SECONDS / 500)
-
-    async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
+    async def client(number: int) -> None:
+        await asyncio.sleep(RAMP_UP_SECONDS * number / count)
         while True:
-            start = await self._pending.get()
-            try:
-                await loop.create_connection(partial(SlowClient, self, start), "127.0.0.1", self._port)
-            except OSError:
-                self._reconnect(start, disconnected=True)
+            refused = False
+            with suppress(OSError):
+                async with connecting:
+                    reader, connected[number] = await asyncio.open_connection("127.0.0.1", port)
+                connected[number].write(HALF_A_BODY if number % 2 else HALF_A_HEAD)
+                refused = (await reader.read(12))[9:] == b"400"
+            if number in connected:
+                connected.pop(number).close()
+            counts["refused" if refused else "disconnected"] += 1
+            await asyncio.sleep(0 if refused else RECONNECT_SECONDS)
 
-    async def _send(self) -> None:
+    async def send() -> None:
         while True:
             for part in range(PARTS):
                 await asyncio.sleep(1 / PARTS)
-                for client in [client for client in self.connected if id(client) // 64 % PARTS == part]:
-                    client.transport.write(b"x")
+                for number in range(part, count, PARTS):
+                    if number in connected:
+                        connected[number].write(b"x")
 
-    async def _report(self) -> None:
+    async with asyncio.TaskGroup() as clients:
+        for number in range(count):
+            clients.create_task(client(number))
+        clients.create_task(send())
         while True:
-            counts = {"connected": len(self.connected), "refused": self._error_for}
-            print(json.dumps({**counts, "disconnected": self._disconnected}), flush=True)
+            print(json.dumps({"connected": len(connected), **counts}), flush=True)
             await asyncio.sleep(1)
 
 
@@ -144,4 +103,4 @@ if __name__ == "__main__":
     if hard < count + SPARE_FILES:
         sys.exit(f"{count} connections need as many files, and this process may open {hard}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    uvloop.run(SlowClients(port, count).run())
+    uvloop.run(run(port, count))

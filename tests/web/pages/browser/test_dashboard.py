@@ -4,11 +4,7 @@ import subprocess
 from playwright.sync_api import Locator, expect
 
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.times import LATEST
-from paymock.settings import OPEN_KEY_EXAMPLE, Settings
 from paymock.web.pages.templating import duration
-from tests.support.server import running_server
-from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import TIMES, Tab, press
 from tests.web.pages.sandbox import Sandbox
 
@@ -174,21 +170,6 @@ class TestClock:
         expect(now).to_have_text("2030-01-31 12:00:23 UTC")
         tab.run(0)
         expect(now).to_have_text("2030-01-31 12:00:03 UTC")  # the server's own clock has stood still
-
-    def test_ends_with_the_year_9999(self, new_tab: NewTab) -> None:
-        with running_server(Settings(port=0, speed=1)) as server:
-            server.clock.now = LATEST - 5000
-            tab = new_tab(OPEN_KEY_EXAMPLE, server.url)
-            tab.stop_time()
-            now = tab.open().page.locator("#now")
-            tab.pass_time(40)
-            expect(now).to_have_text("9999-12-31 23:59:59 UTC")
-            tab.button("Advance sandbox").click()
-            seconds = tab.page.get_by_label("Advance the sandbox by seconds")
-            expect(seconds).to_have_accessible_description(re.compile("9999"))
-            expect(seconds).to_be_focused()
-            tab.forgive("422")
-            tab.leave()
 
 
 def test_empty_sandbox_offers_a_command_and_all_scenarios_and_is_reset(tab: Tab, api: Sandbox) -> None:
