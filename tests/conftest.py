@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.budget import Budget, count_what_is_started
+from tests.support.budget import Budget, count_what_is_started, limits_in
 from tests.support.client import Api
 from tests.support.clock import NOON
 from tests.support.contract import Contract
@@ -59,8 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: see tests/support/groups.py")
     config.pluginmanager.register(Selection(tier))
     count_what_is_started()
-    project = tomllib.loads((config.rootpath / "pyproject.toml").read_text(encoding="utf-8"))
-    config.pluginmanager.register(Budget(project["tool"]["paymock"]["tests"]))
+    config.pluginmanager.register(Budget(limits_in(config.rootpath / "pyproject.toml"), tier))
 
 
 @pytest.fixture(scope="session")
