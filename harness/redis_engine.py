@@ -127,6 +127,10 @@ class RedisSentinel(RedisEngine):
         _, port = self.execute("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "paymock")
         return next(node for node in self.nodes if node.port == int(port))
 
+    def set_patience(self, seconds: float) -> None:
+        """Take an engine for down after so long; on a busy machine, one that is up can be silent for 1 s."""
+        self.execute("SENTINEL", "SET", "paymock", "down-after-milliseconds", round(seconds * 1000))
+
     def replicates(self) -> bool:
         """Whether there is a replica that the Sentinel can promote."""
         try:

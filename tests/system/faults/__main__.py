@@ -52,7 +52,7 @@ def all_tests(rounds: int, seconds: float, seed: int) -> Iterator[Callable[[Path
     for case in CASES:
         yield partial(kill_servers, case, rounds, seed)
     for cut in CUTS:
-        yield partial(cut_connections, cut, max(1, rounds // 2), CUT_SECONDS, seed)
+        yield partial(cut_connections, cut, max(1, rounds // 2), CUT_SECONDS)
     for store in concurrent_creations.STORES:
         yield partial(create_concurrently, store, rounds * 5 // 2)
     for store in random_faults.STORES:

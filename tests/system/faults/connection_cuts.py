@@ -2,15 +2,15 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.polling import wait_until
 from harness.redis_engine import DURABLE, redis_server
-from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
+from tests.support.client import fresh_key
 from tests.system.faults.clients import PAUSE_SECONDS, Client, client_threads, new_api_key
 from tests.system.faults.history import CREATED, DONE, UNAVAILABLE, Event, History, Kind, created_since
 from tests.system.faults.restartable_server import restartable_servers
@@ -50,70 +50,23 @@ CUTS: Mapping[str, Cut] = {
 }
 
 
-@dataclass
-class CutResult(Result):
-    """The outcome of one kind of cut. Times are in seconds."""
-
-    acknowledged: int = 0
-    refused: int = 0
-    stored: int = 0
-    slowest: float = 0.0
-    recoveries: list[float] = field(default_factory=list)
-
-
-def cut_connections(name: str, rounds: int, seconds: float, seed: int, folder: Path) -> CutResult:
+def cut_connections(name: str, rounds: int, seconds: float, folder: Path) -> Result:
     """Make so many cuts of one kind, each for at least so many seconds and MIN_REFUSALS refusals."""
-    result = CutResult(name)
+    result, cut = Result(name), CUTS[name]
     api_key, history = new_api_key(), History()
-    with (
-        redis_server(*DURABLE) as engine,
-        tcp_proxy(engine.port) as proxy,
-        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}"]) as [server],
-    ):
-        url = server.url
-        for number in range(rounds):
-            _run_round(CUTS[name], proxy, url, seconds, f"cut-{seed}-{number}", api_key, history, result)
-        events = history.since()
-        result.stored = stored_unseen(events)
-        replay(result, [url], api_key, history, acknowledged(events))
-        verify(result, url, api_key, history)
-    if result.slowest > MAX_REFUSAL_SECONDS:
-        result.late.append(f"refused after {result.slowest:.2f} s")
-    if max(result.recoveries) > MAX_RECOVERY_SECONDS:
-        result.late.append(f"no success within {max(result.recoveries):.2f} s after a cut")
-    return result
 
-
-def _run_round(
-    cut: Cut,
-    proxy: TcpProxy,
-    url: str,
-    seconds: float,
-    prefix: str,
-    api_key: str,
-    history: History,
-    result: CutResult,
-) -> None:
-    start = len(history)
-
-    def work(client: Client, number: int, stop: threading.Event) -> None:
-        count = 0
+    def work(client: Client, _: int, stop: threading.Event) -> None:
+        key = fresh_key()
         while not stop.is_set():
-            event = client.create(url, f"{prefix}-{number}-{count}")
+            event = client.create(url, key)
             if event.status == CREATED:
-                count += 1
+                key = fresh_key()
                 client.read(url, event.payment_id)
             else:
                 stop.wait(PAUSE_SECONDS)
 
-    with (
-        client_threads(CLIENTS, work, api_key, history) as stop,
-        closing(Client(api_key, History())) as prober,
-    ):
-        wait_until(lambda: len(history) >= start + MIN_PAYMENTS)
-        proxy.set(cut.behavior)
-        started = time.monotonic()
-        probes = []
+    def cut_once() -> None:
+        start, probes = len(history), list[Event]()
 
         def refused() -> bool:
             probes.append(prober.ready(url))
@@ -121,28 +74,44 @@ def _run_round(
             refusals = [e for e in history.since(start) if e.status == UNAVAILABLE and e.started > started]
             return time.monotonic() >= started + seconds and len(refusals) >= MIN_REFUSALS
 
-        wait_until(refused)
-        ended = time.monotonic()
-        proxy.set(PASS_THROUGH)
-        wait_until(lambda: prober.ready(url).status == DONE)
-        wait_until(lambda: len(created_since(history.since(start), ended)) >= MIN_PAYMENTS)
-    events = history.since(start)
-    during = [event for event in [*events, *probes] if event.started >= started and event.ended <= ended]
-    result.violations += _check_refusals(cut, during)
-    refusals = [event for event in [*events, *probes] if event.status == UNAVAILABLE]
-    retry(result, [url], api_key, history, unacknowledged(events))
-    result.rounds += 1
-    result.acknowledged += len(acknowledged(events))
-    result.refused += len(refusals)
-    result.slowest = max(result.slowest, slowest_refusal(refusals))
-    result.recoveries.append(min(event.ended for event in created_since(events, ended)) - ended)
+        with client_threads(CLIENTS, work, api_key, history) as stop:
+            wait_until(lambda: len(history) >= start + MIN_PAYMENTS)
+            proxy.set(cut.behavior)
+            started = time.monotonic()
+            wait_until(refused)
+            ended = time.monotonic()
+            proxy.set(PASS_THROUGH)
+            wait_until(lambda: prober.ready(url).status == DONE)
+            wait_until(lambda: len(created_since(history.since(start), ended)) >= MIN_PAYMENTS)
+        events = history.since(start)
+        # All that needs the engine is refused, unless it waited for a delayed reply.
+        needing = [
+            *(event for event in events if event.kind is Kind.CREATE),
+            *(probes if cut.complete else ()),
+        ]
+        for event in needing:
+            during = event.started >= started and event.ended <= ended
+            delayed = cut.behavior.mode is Mode.DELAY and event.seconds >= 2 * cut.behavior.delay
+            if during and event.status != UNAVAILABLE and not delayed:
+                result.violations.append(f"{event}: status {event.status} during the cut")
+        refusals = [event for event in [*events, *probes] if event.status == UNAVAILABLE]
+        retry(result, [url], api_key, history, unacknowledged(events))
+        result.counts.update(rounds=1, acknowledged=len(acknowledged(events)), refused=len(refusals))
+        result.slowest = max(result.slowest, slowest_refusal(refusals))
+        result.recoveries.append(min(event.ended for event in created_since(events, ended)) - ended)
 
-
-def _check_refusals(cut: Cut, during: Sequence[Event]) -> Iterator[str]:
-    """All that needs the engine is refused, unless it waited for a delayed reply."""
-    for event in during:
-        if event.kind is Kind.READY and not cut.complete:
-            continue
-        delayed = cut.behavior.mode is Mode.DELAY and event.seconds >= 2 * cut.behavior.delay
-        if event.kind in (Kind.CREATE, Kind.READY) and event.status != UNAVAILABLE and not delayed:
-            yield f"{event}: status {event.status} during the cut"
+    with (
+        redis_server(*DURABLE) as engine,
+        tcp_proxy(engine.port) as proxy,
+        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}"]) as [server],
+        closing(Client(api_key, History())) as prober,
+    ):
+        url = server.url
+        for _ in range(rounds):
+            cut_once()
+        events = history.since()
+        result.counts["stored"] = stored_unseen(events)
+        replay(result, [url], api_key, history, acknowledged(events))
+        verify(result, url, api_key, history)
+    result.judge_times(MAX_REFUSAL_SECONDS, MAX_RECOVERY_SECONDS)
+    return result

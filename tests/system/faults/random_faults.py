@@ -3,10 +3,8 @@
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -49,18 +47,6 @@ PAUSES = (0.1, 0.6)
 """The least and the most seconds between two faults."""
 
 
-@dataclass
-class RandomFaultsResult(Result):
-    """The result on one store. The slowest refusal is in seconds."""
-
-    seed: int = 0
-    requests: Counter[str] = field(default_factory=Counter)
-    unknown: int = 0
-    conflicts: int = 0
-    slowest_refusal: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-
-
 Fault = Callable[[random.Random, threading.Event], None]
 """Causes a fault, and ends it before it returns."""
 
@@ -94,9 +80,9 @@ class SharedKeys:
         return choice.choice(recent if choice.random() < 0.8 else self.payments)
 
 
-def inject_faults(name: str, seconds: float, seed: int, folder: Path) -> RandomFaultsResult:
+def inject_faults(name: str, seconds: float, seed: int, folder: Path) -> Result:
     """Send requests and cause faults for so long. Then end the faults, retry all requests, and check."""
-    result, choice, keys = RandomFaultsResult(name, seed=seed), seeded_random(seed), SharedKeys()
+    result, choice, keys = Result(name), seeded_random(seed), SharedKeys()
     api_key, history = new_api_key(), History()
     with _deployment(name, folder) as deployment:
         with closing(Client(api_key, history)) as client:
@@ -114,13 +100,13 @@ def inject_faults(name: str, seconds: float, seed: int, folder: Path) -> RandomF
             ends = time.monotonic() + seconds
             while time.monotonic() < ends and not stop.wait(choice.uniform(*PAUSES)):
                 fault = choice.choice(list(deployment.faults))
-                result.faults[fault] += 1
+                result.counts.update(["faults", fault])
                 deployment.faults[fault](choice, stop)
         events = history.since()
-        result.requests.update(event.kind for event in events)
-        result.unknown = sum(event.unknown for event in events)
-        result.conflicts = sum(event.kind is Kind.CREATE and event.status == CONFLICT for event in events)
-        result.slowest_refusal = slowest_refusal(events)
+        result.counts.update(event.kind for event in events)
+        result.counts["unknown"] = sum(event.unknown for event in events)
+        result.counts["conflicts"] = sum(e.kind is Kind.CREATE and e.status == CONFLICT for e in events)
+        result.slowest = slowest_refusal(events)
         _retry_all(result, deployment, api_key, history, events)
         verify(result, deployment.servers[1].url, api_key, history)
     return result
@@ -147,7 +133,7 @@ def _random_request(client: Client, choice: random.Random, keys: SharedKeys) -> 
 
 
 def _retry_all(
-    result: RandomFaultsResult,
+    result: Result,
     deployment: Deployment,
     api_key: str,
     history: History,

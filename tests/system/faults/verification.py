@@ -1,6 +1,7 @@
 """What every run does after its faults: retry, read and list until all outcomes are known, then check."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,9 +26,19 @@ class Result:
     """
 
     name: str
-    rounds: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+    """The seconds that the slowest refusal, or of a crowd the slowest reply, took."""
+    recoveries: list[float] = field(default_factory=list)
+    """After so many seconds each fault was over."""
     violations: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
+
+    def judge_times(self, refusal: float, recovery: float) -> None:
+        if self.slowest > refusal:
+            self.late.append(f"refused after {self.slowest:.2f} s")
+        if max(self.recoveries, default=0) > recovery:
+            self.late.append(f"no new payment within {max(self.recoveries):.2f} s after a fault")
 
 
 def replay(result: Result, urls: Sequence[str], api_key: str, history: History, keys: Iterable[str]) -> None:
