@@ -111,15 +111,12 @@ def test_a_word_that_is_like_no_other_gets_no_suggestion(terminal: Terminal, com
     assert "Did you mean" not in terminal.fails(2, *command.split())
 
 
-NO_PAYMENT = '{"reached": true, "possible": true, "payment": {}}'
 NOT_READY = '{"error": {"code": "store_unavailable", "message": "It is."}}'
 
 
 @pytest.mark.parametrize(
     ("command", "content", "status", "message"),
     [
-        ("payments", reply("200 OK", '{"data": 1}'), 3, "is not paymock"),
-        ("wait pay_x", reply("200 OK", NO_PAYMENT), 3, "is not paymock"),
         ("clock", b"SSH-2.0-OpenSSH\r\n", 3, "does not speak HTTP"),
         ("ready", reply("503 Oops", NOT_READY), 1, "It is."),
     ],

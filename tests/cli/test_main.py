@@ -50,16 +50,15 @@ def completions(words: str, **variables: str) -> list[str]:
         ("paymock clock ", ["freeze"]),
         ("paymock exec --s", ["--scenarios", "--speed", "--seed", "--store"]),
         ("paymock re", ["ready", "requests", "reset"]),
+        *(
+            (f"paymock {command} ne", ["newest"])
+            for command in ("payment", "watch", "wait", "deposit", "advance")
+        ),
+        ("paymock fault add drop --payment ne", ["newest"]),
     ],
 )
 def test_the_shell_completes(words: str, completed: list[str]) -> None:
     assert completions(words) == completed
-
-
-def test_the_shell_completes_the_newest_payment() -> None:
-    for command in ("payment", "watch", "wait", "deposit", "advance"):
-        assert completions(f"paymock {command} ne") == ["newest"], command
-    assert completions("paymock fault add drop --payment ne") == ["newest"]
 
 
 def test_the_shell_completes_chains_and_assets_of_another_catalog(catalog: str) -> None:
@@ -68,10 +67,6 @@ def test_the_shell_completes_chains_and_assets_of_another_catalog(catalog: str) 
 
 
 COMMON = {"--url", "--key", "--api-key", "--json"}
-
-
-def test_common_options_stand_before_a_command() -> None:
-    assert {flag for parameter in cli.params for flag in parameter.opts} >= COMMON
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paymock.cli.output import Column, cell_len, format_amount, program, table_lines, wait_readable
+from paymock.cli.output import Column, cell_len, program, table_lines, wait_readable
 from paymock.settings import Settings
 from paymock.testing import Sandbox
 from tests.cli.terminal import Terminal
@@ -26,19 +26,6 @@ def test_control_characters_are_escaped(terminal: Terminal) -> None:
     order = "a\u202eb\u2028c\u2066d"
     assert terminal.json("create", "--order", order)["order_id"] == order
     assert "  order     a\\u202eb\\u2028c\\u2066d\n" in terminal.text("payment")
-
-
-@pytest.mark.parametrize(
-    ("raw", "chain", "asset", "shown"),
-    [
-        ("1010000000000000000", "bsc", "USDT", "1010000000000000000 (1.01 USDT)"),
-        ("1", "ethereum", "USDT", "1 (0.000001 USDT)"),
-        ("5", "bsc", "GOLD", "5 raw units of GOLD"),
-        ("5", "moon", "USDT", "5 raw units of USDT"),
-    ],
-)
-def test_amounts_are_shown_in_raw_units_and_tokens(raw: str, chain: str, asset: str, shown: str) -> None:
-    assert format_amount(raw, chain, asset) == shown
 
 
 def test_unknown_decimals_are_not_guessed(terminal: Terminal, api: Api, catalog: str) -> None:
@@ -113,14 +100,6 @@ def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPa
     with socket.socket() as source:
         assert wait_readable(35, [source.fileno()]) == [source.fileno()]
     assert waits == [1000] * 3
-
-
-def test_a_wait_of_no_time_finds_what_is_readable_already() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert wait_readable(0, [ours.fileno()]) == []
-        theirs.send(b"a reply")
-        assert wait_readable(0, [ours.fileno()]) == [ours.fileno()]
 
 
 SECRET = "planted-secret"

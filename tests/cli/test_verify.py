@@ -7,8 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,9 +15,7 @@ from harness.process_info import is_running
 from paymock import testing
 from paymock.cli import verify
 from paymock.testing import Sandbox
-from paymock.verify.oracle import RULES, Violation
-from paymock.verify.plans import Plan
-from paymock.verify.runner import Progress
+from paymock.verify.oracle import RULES
 from tests.cli.terminal import TIMEOUT, Terminal
 from tests.support.courses import TWO_HALVES
 from tests.support.in_process import run, run_on_terminal
@@ -58,13 +54,15 @@ def arguments(url: str) -> list[str]:
     ]  # fmt: skip
 
 
-def test_a_shop_that_is_right_is_0(terminal: Terminal, shop: str) -> None:
+def test_a_shop_that_is_right_is_0(terminal: Terminal, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "_PROGRESS_SECONDS", 0.0)
     outcome = terminal.run(*arguments(shop))
     first, *rest = outcome.stdout.splitlines()
     assert outcome.returncode == 0
     assert first.startswith(
         "SAFE in 1 of 8 scenarios, 1 fault: no rule about money was broken; 11 trials in "
     )
+    assert "verify: 11 of 11 trials\n" in outcome.stderr
     assert rest[1 : len(RULES) + 1] == [f"  {rule:<20}  passed" for rule in RULES]
 
 
@@ -177,26 +175,6 @@ def test_on_a_terminal_trials_are_counted_and_the_verdict_has_a_color(
     assert outcome.returncode == 3
     assert "1 of 1 trials" in outcome.stdout.partition("UNDETERMINED")[0]
     assert verdict in outcome.stdout
-
-
-def test_in_a_pipe_the_progress_is_a_line_and_a_first_violation_is_told_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told: list[str] = []
-    runner = SimpleNamespace(violations={}, estimate="about 620 trials, about 40 s", events={})
-
-    def campaign() -> Iterator[Progress]:
-        for number in range(2):
-            runner.violations[Plan(f"course_{number}")] = [Violation("lost_sale", "Nothing went out.")]
-            yield Progress(209 + number, 619, number)
-        assert "verify: lost_sale, not confirmed yet: course_0: Nothing went out." in told
-
-    monkeypatch.setattr(verify, "_PROGRESS_SECONDS", 0.0)
-    monkeypatch.setattr(verify, "echo_note", told.append)
-    judge: Any = SimpleNamespace(run=campaign, runner=runner)
-    verify._run(judge, with_bar=False)
-    assert "verify: 210 of 619 trials, 1 broke a rule" in told
-    assert sum("lost_sale" in line for line in told) == sum("about 620" in line for line in told) == 1
 
 
 def test_a_key_that_is_refused_is_3(terminal: Terminal) -> None:

@@ -55,10 +55,6 @@ class TestVerdicts:
         assert (report.verdict, report.trials) == ("SAFE", 2)
         assert judged(paymock, good.EarlyDelivery, faults=[]).findings[0].rule == "free_goods"
 
-    def test_advice_does_not_make_it_unsafe(self, paymock: Sandbox) -> None:
-        report = judged(paymock, bad.PollsForever, faults=[])
-        assert (report.verdict, [finding.rule for finding in report.findings]) == ("SAFE", ["polls_forever"])
-
     @pytest.mark.ci
     def test_every_request_gets_the_fault_once(self, paymock: Sandbox) -> None:
         with verifier_of(paymock, Poller) as verifier:
@@ -117,11 +113,6 @@ class TestVerdicts:
 
         paymock.create()
         assert judged(paymock, Curious, faults=[]).verdict == "SAFE"
-
-    def test_replays_are_no_reads(self, paymock: Sandbox) -> None:
-        [finding] = judged(paymock, bad.ReadsByReplay, faults=[]).findings
-        assert (finding.rule, finding.token) == ("lost_sale", "happy_path")
-        assert finding.explanation.endswith("the application never read that.")
 
     def test_goods_that_go_out_again_later_are_counted(self, paymock: Sandbox) -> None:
         class SendsAgain(Poller):
@@ -479,18 +470,8 @@ class Interrupted(Poller):
         super().tick()
 
 
-class TestInterrupt:
-    def test_a_report_says_so(self, paymock: Sandbox) -> None:
-        with verifier_of(paymock, Interrupted, scenarios=["happy_path", "late_payment"]) as verifier:
-            with pytest.raises(KeyboardInterrupt):
-                for _ in verifier.run():
-                    pass
-            report = verifier.report()
-        assert undetermined(report) == "interrupted: at least 1 trials did not run"
-        assert report.trials == 0
-
-    def test_it_passes_through_verify_and_the_sandbox_is_left_as_it_was(self, paymock: Sandbox) -> None:
-        paymock.speed(2.5)
-        with pytest.raises(KeyboardInterrupt):
-            judged(paymock, Interrupted)
-        assert state_of(paymock) == (2.5, [], [])
+def test_an_interrupt_passes_through_verify_and_the_sandbox_is_left_as_it_was(paymock: Sandbox) -> None:
+    paymock.speed(2.5)
+    with pytest.raises(KeyboardInterrupt):
+        judged(paymock, Interrupted)
+    assert state_of(paymock) == (2.5, [], [])

@@ -5,12 +5,10 @@ The bugs of the first four sections cost money. Those of the last are lesser: no
 
 import contextlib
 import http.client
-import json
 import math
 import sys
 import time
 from collections.abc import Callable
-from hashlib import sha256
 from itertools import pairwise
 from typing import TypeVar
 from uuid import uuid4
@@ -415,15 +413,6 @@ class KeyWithTimestamp(Poller):
         return super().create(body, f"{key}-{time.time_ns()}")
 
 
-class KeyFromBody(Poller):
-    """The key is a hash of the body, and the body says when it expires."""
-
-    def create(self, body: Json, key: str) -> str:
-        later = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 1800))
-        body = {**body, "expires_at": f"{later}.{time.time_ns() % 10**9:09}Z"}
-        return super().create(body, sha256(json.dumps(body).encode()).hexdigest())
-
-
 class TwoKeys(Poller):
     """The first try has a key of its own, and the retries of the worker have another."""
 
@@ -564,9 +553,3 @@ class DecodesStrictly(Poller):
         payment = super().read(payment_id)
         msgspec.convert(payment, self.payment)
         return payment
-
-
-class StrictLoopDies(DecodesStrictly, Worker):
-    """The thread that polls all orders ends at a payment with members that it does not know."""
-
-    failures = Poller.failures

@@ -182,11 +182,7 @@ class LeasePerOrder(KeyedWarehouse):
     seconds = 3.0
 
     def poll(self, order_id: str, payment_id: str) -> None:
-        now = time.time()
-        claim = (
-            "UPDATE orders SET not_before = ? WHERE id = ? AND NOT closed AND not_before <= ? RETURNING id"
-        )
-        if self.sql(claim, now + self.seconds, order_id, now):
+        if self.claim(order_id, self.seconds):
             super().poll(order_id, payment_id)
             self.postpone(order_id, 0)
 

@@ -4,7 +4,6 @@ All deliver at `completed`, but for one that says so. A shop without a pace of i
 not to poll too often; the others wait as long as `Retry-After` says.
 """
 
-import asyncio
 import contextlib
 import http.client
 import itertools
@@ -12,7 +11,6 @@ import sqlite3
 import ssl
 import threading
 import time
-from collections.abc import Coroutine
 from typing import Any
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -270,57 +268,6 @@ class Catalog(RetryingClient):
         [decimals] = [asset["decimals"] for asset in assets if asset["id"] == "USDT"]
         body["receive"]["amount"] = str(25 * 10**decimals)
         return super().create(body, key)
-
-
-class AsyncWorker(HttpxShop):
-    """An event loop in a thread, and in it a task for each order."""
-
-    own_pace = True
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.loop = asyncio.new_event_loop()
-        self.client = httpx.AsyncClient(**self.settings)
-        self.tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        self.run(self.loop.run_forever)
-
-    def order(self, order_id: str) -> None:
-        self.complete(self.create(order_id))
-
-    def complete(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-    async def create(self, order_id: str) -> None:
-        headers = {"Idempotency-Key": f"async-{order_id}"}
-        reply = await self.client.post("/v1/payments", json=creation(order_id), headers=headers)
-        payment_id = reply.raise_for_status().json()["id"]
-        self.tasks.append(asyncio.create_task(self.follow(order_id, payment_id)))
-
-    async def follow(self, order_id: str, payment_id: str) -> None:
-        status = "awaiting_payment"
-        while status not in CLOSED and not self.closing.is_set():
-            await asyncio.sleep(PAUSE_SECONDS)
-            try:
-                reply = await self.client.get(f"/v1/payments/{payment_id}")
-                status = reply.raise_for_status().json()["status"]
-            except httpx.HTTPStatusError as error:
-                await asyncio.sleep(retry_after(error.response))
-            except httpx.TransportError:
-                pass
-        self.delivered[order_id] += status == "completed"
-
-    def close(self) -> None:
-        self.closing.set()
-        self.complete(self.end())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        super().close()
-        self.loop.close()
-
-    async def end(self) -> None:
-        await asyncio.gather(*self.tasks)
-        await self.client.aclose()
 
 
 class EarlyDelivery(Poller):
