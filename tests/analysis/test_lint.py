@@ -53,67 +53,36 @@ WRONG = [
         Wrong("key_not_reused", [1, 2], f"creation {what}, ", [creation(**damage), wait(60), NEW_KEY])
         for damage, what in DAMAGED
     ),
-    Wrong(  # sent before the first, and answered after it
-        "key_not_reused",
-        [2, 1],
-        "retry with the key of the first try",
-        [wait(1), NEW_KEY, wait(1), creation(status=0, fault="delay=1500; after", duration_ms=1500)],
-    ),
-    Wrong(
-        "key_conflict",
-        [2],
-        "repeat the original body to retry",
-        [creation(), creation("conflict", None, status=409, error="idempotency_key_reused")],
-    ),
+    # sent before the first, and answered after it
+    Wrong("key_not_reused", [2, 1], "retry with the key of the first try",
+          [wait(1), NEW_KEY, wait(1), creation(status=0, fault="delay=1500; after", duration_ms=1500)]),
+    Wrong("key_conflict", [2], "repeat the original body to retry",
+          [creation(), creation("conflict", None, status=409, error="idempotency_key_reused")]),
     *(
-        Wrong(
-            "ignores_retry_after",
-            [1, 2],
-            f"`getPayment` was repeated 0.5 s after a reply {status} with `Retry-After: 1`",
-            [read(None, status=status), wait(0.25, 0.5), read()],
-        )
+        Wrong("ignores_retry_after", [1, 2],
+              f"`getPayment` was repeated 0.5 s after a reply {status} with `Retry-After: 1`",
+              [read(None, status=status), wait(0.25, 0.5), read()])
         for status in (429, 503)
     ),
-    Wrong(  # the time until the reply is no pause
-        "ignores_retry_after",
-        [1, 2],
-        "repeated 0.001 s after",
-        [OVERLOADED, wait(2), read(duration_ms=2000.5, fault="delay=2000")],
-    ),
-    Wrong(
-        "ignores_retry_after",
-        [1, 4],
-        "`createPayment` was repeated",
-        [creation(**REFUSED, status=429), creation(**REFUSED, **OF_ANOTHER, status=429), read(), creation()],
-    ),
-    Wrong(
-        "ignores_retry_after",
-        [1, 2],
-        "`listChains` was repeated",
-        [read(None, status=503, **CHAINS), read(None, **CHAINS)],
-    ),
-    Wrong(  # a journal of a server that kept no virtual times
-        "ignores_retry_after",
-        [1, 2],
-        "0.5 s after",
-        [read(None, status=503, virtual_at=None), wait(0.5), read(virtual_at=None)],
-    ),
+    # the time until the reply is no pause
+    Wrong("ignores_retry_after", [1, 2], "repeated 0.001 s after",
+          [OVERLOADED, wait(2), read(duration_ms=2000.5, fault="delay=2000")]),
+    Wrong("ignores_retry_after", [1, 4], "`createPayment` was repeated",
+          [creation(**REFUSED, status=429), creation(**REFUSED, **OF_ANOTHER, status=429), read(),
+           creation()]),
+    Wrong("ignores_retry_after", [1, 2], "`listChains` was repeated",
+          [read(None, status=503, **CHAINS), read(None, **CHAINS)]),
+    # a journal of a server that kept no virtual times
+    Wrong("ignores_retry_after", [1, 2], "0.5 s after",
+          [read(None, status=503, virtual_at=None), wait(0.5), read(virtual_at=None)]),
     *(
-        Wrong(
-            "polls_forever",
-            [1, 2, 3, 4, 5, 6],
-            f"5 more times after a reply had shown it as `{status}`",
-            [*[read(status), wait(60)] * 5, read(None)],
-        )
+        Wrong("polls_forever", [1, 2, 3, 4, 5, 6], f"5 more times after a reply had shown it as `{status}`",
+              [*[read(status), wait(60)] * 5, read(None)])
         for status in ("completed", "failed", "manual_review", "underpaid_expired")
     ),
-    Wrong(
-        "polls_forever",
-        [1, 2, 3, 4, 5, 6],
-        "stop polling then",
-        [read("completed", fault="delay=50; after", duration_ms=50), wait(1)] * 6,
-    ),
-]
+    Wrong("polls_forever", [1, 2, 3, 4, 5, 6], "stop polling then",
+          [read("completed", fault="delay=50; after", duration_ms=50), wait(1)] * 6),
+]  # fmt: skip
 TOO_OLD = [
     creation(),
     wait(virtual=24 * 3600),

@@ -1,23 +1,12 @@
 import asyncio
-from typing import Any
 
 import pytest
 
 from paymock.app.lookup import PaymentFilter, newest_payments
 from paymock.rules.scenarios import PaymentStatus
-from paymock.schemas.control import AdvancePayment, ListPayments
+from paymock.schemas.control import ListPayments
 from paymock.stores.memory import MemoryStore
-from tests.support.use_cases import SANDBOX, UseCases, refusal
-
-
-@pytest.mark.parametrize("target", [{"to": "end", "seconds": 1}, {}])
-async def test_an_advance_has_exactly_one_target(target: dict[str, Any]) -> None:
-    app = UseCases(MemoryStore())
-    payment, _ = await app.create()
-    error = await refusal(
-        app.control.advance_payment(SANDBOX, payment.id, AdvancePayment(until_observed=True, **target))
-    )
-    assert list(error.details or ()) == ["seconds"]
+from tests.support.use_cases import SANDBOX, UseCases
 
 
 @pytest.mark.parametrize(("is_reset", "total"), [(False, 2), (True, 1)])

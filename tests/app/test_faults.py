@@ -230,22 +230,6 @@ async def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_
     assert [one.order_id for one in left] == [UNSET, "order-2"]
 
 
-async def test_scenarios_and_faults_wait_in_separate_queues_with_the_permanent_one_last() -> None:
-    pending = UseCases(MemoryStore()).control.overrides
-    await pending.add(SANDBOX, SetNext(scenario="late_payment", times=None))
-    await pending.add(SANDBOX, SetNext(fault="drop"))
-    await pending.add(SANDBOX, SetNext(scenario="happy_path", times=2))
-    after = await pending.add(SANDBOX, SetNext(scenario="manual_review", times=None))
-    assert [(one.scenario, one.fault, one.times) for one in after.data] == [
-        ("happy_path", None, 2),
-        ("manual_review", None, None),
-        (None, "drop", 1),
-    ]
-    assert await pending.pending(SANDBOX) == after
-    await pending.clear(SANDBOX, ClearNext())
-    assert (await pending.pending(SANDBOX)).data == []
-
-
 async def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paymock.app.faults.MAX_OVERRIDES", 2)
     pending = UseCases(MemoryStore()).control.overrides

@@ -46,13 +46,11 @@ CATALOGS = ANY_FILE | {
     "chain id beyond 64 bits": (ONE_CHAIN.replace("= 1\n", f"= {2**70}\n").encode(), "chain_id"),
 }
 SCENARIO_FILES = ANY_FILE | {
-    "empty": (b"", "cannot be used: scenario is required"),
     "a key twice": (
         TWO_HALVES.encode() + b"plus = 2",
         "cannot be used: scenario two_halves: plus: Cannot overwrite a value (at ",
     ),
     "no name": (b"[[scenario]]\n[[scenario]]\nname = [", "cannot be used: scenario 2: name: Invalid"),
-    "a name twice": (2 * TWO_HALVES.encode(), "scenario must not have the name two_halves twice"),
     "an amount of many digits": (
         TWO_HALVES.encode()
         + b"[[scenario]]\nname = 'b'\n[[scenario.sending]]\nat = 5\nplus = "
@@ -62,14 +60,6 @@ SCENARIO_FILES = ANY_FILE | {
     "line ends in a name": (
         b'[[scenario]]\nname = "x"\n"a\\nb\\u2028" = 1',
         "scenario x: a b  is not a field",
-    ),
-    "a time": (
-        b"[[scenario]]\nname = 12:00:00",
-        "scenario 1: name must be a string, not a date or a time",
-    ),
-    "two problems": (
-        TWO_HALVES.replace("1/2", "1/0").encode(),
-        "of at most 9 digits each; scenario two_halves: sending[1].share must be a fraction of due",
     ),
 }
 

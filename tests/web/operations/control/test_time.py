@@ -1,27 +1,7 @@
-from collections.abc import Callable
-
-import httpx
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from tests.support.client import DUE, HALF, Api, error_of, fields_of
-from tests.support.contract import Contract, Json
-from tests.support.server import RunningServer
+from tests.support.client import DUE, Api, error_of, fields_of
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
 """Numbers by which a division overflows, or leads to a time that never comes."""
-
-speeds = st.one_of(
-    st.sampled_from([0, -0.0, 0.001, 10_000, *TINY_SPEEDS]), st.floats(0, 1), st.floats(-1, 20_000)
-)
-seconds = st.one_of(st.sampled_from([5e-324, 31_536_000]), st.floats(-1, 31_536_001), st.integers(0, 10**400))
-steps = st.one_of(
-    st.tuples(st.just("speed"), speeds),
-    st.tuples(st.sampled_from(["advance", "payment"]), seconds),
-    st.tuples(st.just("deposit"), st.just(0)),
-    st.tuples(st.just("the system clock"), st.sampled_from([-3600, -0.02, 0.05, 60])),
-)
 
 
 class TestClock:
@@ -56,46 +36,3 @@ class TestOnePayment:
         payment = api.created("no_payment_expired")
         api.deposit(payment, DUE)
         assert api.detail(payment)["before"]["status"] == "awaiting_payment"
-
-
-@pytest.mark.parametrize("examples", [12, pytest.param(100, marks=pytest.mark.nightly)])
-def test_reads_work_after_whatever_was_accepted(
-    server: RunningServer, contract: Contract, examples: int
-) -> None:
-    """The contract allows no negative age, offset or countdown, though clocks of servers may be behind."""
-
-    @settings(max_examples=examples)
-    @given(st.lists(steps, max_size=8))
-    def check(history: list[tuple[str, float]]) -> None:
-        with Api(server.url, contract) as api:
-            payment = api.created()
-            for step, number in history:
-                assert carry_out(step, number, api, payment) in (200, 400, 422, 503)
-            control, checkout = f"/_mock/payments/{payment['id']}", f"/checkout/{payment['id']}"
-            public = f"/v1/payments/{payment['id']}"
-            lists = ("/_mock/clock", "/_mock/payments?limit=1")
-            for path in (
-                *lists,
-                control,
-                f"{control}/wait?timeout=0",
-                public,
-                f"{public}/attempts",
-                checkout,
-            ):
-                assert api.get(path).status_code == 200
-            with httpx.stream("GET", f"{server.url}{checkout}/events") as response:
-                assert any(line.startswith("data: {") for line in response.iter_lines())
-
-    def carry_out(step: str, number: float, api: Api, payment: Json) -> int:
-        if step == "the system clock":
-            server.clock.advance(number)
-            return 200
-        requests: dict[str, Callable[[], httpx.Response]] = {
-            "speed": lambda: api.put("/_mock/clock", json={"speed": number}),
-            "advance": lambda: api.post("/_mock/clock/advance", json={"seconds": number}),
-            "payment": lambda: api.move(payment, seconds=number),
-            "deposit": lambda: api.deposit(payment, HALF),
-        }
-        return requests[step]().status_code
-
-    check()
