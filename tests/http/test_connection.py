@@ -218,20 +218,6 @@ async def test_a_client_that_sends_ahead_of_its_replies_is_read_no_more() -> Non
     assert (len(connection.statuses), connection.transport.reads) == (2_001, True)
 
 
-@pytest.mark.parametrize("before", [b"", b"\r\n"])
-async def test_a_connection_waits_for_a_request_and_then_for_its_end(before: bytes) -> None:
-    connection = Connection(Echo())
-    protocol = connection.protocol
-    assert protocol._phase == "idle"
-    connection.send(READ + before + READ[:5])
-    assert protocol._phase == "head"
-    connection.send(READ[5:] + raw.request("POST", "/read", {"Content-Length": "2"}) + b"{")
-    assert protocol._phase == "body"
-    connection.send(b"}")
-    await turns()
-    assert (protocol._phase, connection.statuses) == ("idle", [200] * 3)
-
-
 async def test_a_client_that_leaves_ends_what_waits_for_it() -> None:
     left = asyncio.Event()
 

@@ -115,32 +115,6 @@ def test_the_rest_of_an_answered_request_is_not_answered_again(server: RunningSe
         assert connection.recv(65536) == b""
 
 
-@pytest.mark.parametrize(
-    "refused",
-    [
-        b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03",
-        raw.request("GET", "/v1/chains", {"X-Big": "x" * 16384}),
-    ],
-    ids=["no HTTP at all", "a header of 16 KiB"],
-)
-def test_bytes_after_an_answered_request_are_refused(server: RunningServer, refused: bytes) -> None:
-    head = raw.request("POST", "/v1/payments", {"Content-Length": "2"})
-    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
-        connection.sendall(head)
-        assert raw.next_reply(connection).status == 401
-        connection.sendall(b"{}" + refused)
-        assert raw.next_reply(connection).status // 100 == 4
-
-
-def test_a_dropped_request_ends_although_another_came_after_it(server: RunningServer) -> None:
-    drop = raw.request("GET", "/v1/chains", {**AUTHORIZED, "X-Mock-Fault": "drop"})
-    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
-        raw.exchange_on(connection, GET)
-        connection.sendall(drop + GET)
-        assert connection.recv(1) == b""
-    wait_until(lambda: not server.state.tasks)
-
-
 def test_a_pipelined_wait_ends_when_its_client_leaves(server: RunningServer) -> None:
     [created] = raw.exchange(server.port, creation(json.dumps(order()).encode()))
     path = f"/_mock/payments/{json.loads(created.body)['id']}/wait?status=completed&timeout=60"

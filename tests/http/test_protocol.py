@@ -73,18 +73,6 @@ def test_small_replies_are_not_delayed(server: RunningServer) -> None:
         assert accepted.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_client_that_waits_for_100_continue_and_sends_garbage_is_no_defect(server: RunningServer) -> None:
-    announced = {"Content-Length": "9", "Expect": "100-continue"}
-    head = creation(b"", announced).replace(b"Content-Length: 0\r\n", b"")
-    chunked = head.replace(b"Content-Length: 9", b"Transfer-Encoding: chunked")
-    before = len(server.log.getvalue())
-    [reply] = raw.exchange(server.port, chunked + b"nonsense\r\n")
-    assert (reply.status, reply.code) == (400, "bad_request")
-    [next_reply] = raw.exchange(server.port, GET)
-    assert next_reply.status == 200
-    assert "defect" not in server.log.getvalue()[before:]
-
-
 def test_a_stop_waits_for_a_request_whose_client_has_left() -> None:
     data = creation(json.dumps(order()).encode(), {"X-Mock-Fault": "delay=200; before"})
     with running_server() as server:

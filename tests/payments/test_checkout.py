@@ -91,19 +91,12 @@ def test_the_rest_is_asked_for_while_that_helps(
     assert page.next.startswith("More than the amount due") is (len(transfers) == 3 and "USDT" in shown)
 
 
-class TestPaymentUri:
-    """The EIP-681 request of the QR code."""
-
-    def test_a_token_is_transferred_by_its_contract(self) -> None:
-        page = checkout_at(created(), 0)
-        assert page.payment_uri == (
-            "ethereum:0x55d398326f99059fF775485246999027B3197955@56/transfer"
-            f"?address={page.invoice_address}&uint256=1010000000000000000"
-        )
-
-    def test_the_coin_of_the_chain_is_sent(self) -> None:
-        page = checkout_at(created(asset="BNB"), 0)
-        assert page.payment_uri == f"ethereum:{page.invoice_address}@56?value=1010000000000000000"
+def test_the_qr_code_asks_for_a_transfer_by_the_contract_of_the_token_or_for_the_coin_of_the_chain() -> None:
+    page = checkout_at(created(), 0)
+    contract, to = "0x55d398326f99059fF775485246999027B3197955", f"address={page.invoice_address}"
+    assert page.payment_uri == f"ethereum:{contract}@56/transfer?{to}&uint256=1010000000000000000"
+    page = checkout_at(created(asset="BNB"), 0)
+    assert page.payment_uri == f"ethereum:{page.invoice_address}@56?value=1010000000000000000"
 
 
 @given(

@@ -21,13 +21,6 @@ def create(body: Any = None, scenario: str = "happy_path") -> PaymentRecord:
     return views.create_record(order() if body is None else body, creation, CATALOG, 100)
 
 
-@pytest.mark.parametrize("name", ["refund_to", "expires_at", "metadata"])
-def test_null_means_absent(name: str) -> None:
-    absent, null = create(order(**{name: ...})), create(order(**{name: None}))
-    assert absent == null
-    assert views.render(absent, NOON) == views.render(null, NOON)
-
-
 @given(
     st.sampled_from(list(SCENARIOS)),
     st.lists(st.integers(0, 80_000), min_size=1, max_size=8),

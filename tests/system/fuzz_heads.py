@@ -13,14 +13,10 @@ import argparse
 import secrets
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from harness.docs_figures import write_figure
 from tests.support.heads import proof
-
-SHOWN = 20
-"""So many violations are printed."""
 
 
 def main() -> None:
@@ -30,19 +26,17 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         outcome = proof(Path(folder), options.count, options.seed, options.first)
-    seconds = time.monotonic() - started
-    print(f"{outcome.requests:,} requests, seed {options.seed}, {seconds:.0f} s, {outcome.silent} unanswered")
+    figure = (
+        f"{outcome.requests:,} requests, seed {options.seed}: {len(outcome.violations) or 'no'} violations"
+    )
+    print(f"{figure}; {outcome.silent} unanswered")
     print(*(f"{status}: {number:,}" for status, number in sorted(outcome.replies.items())), sep=", ")
     if options.write:
-        violations = f"{len(outcome.violations) or 'no'} violations"
-        write_figure("heads", f"{outcome.requests:,} requests, seed {options.seed}: {violations}")
-    for violation in outcome.violations[:SHOWN]:
-        print(violation, file=sys.stderr)
+        write_figure("heads", figure)
     if outcome.violations:
-        sys.exit(f"{len(outcome.violations)} violations, seed {options.seed}")
+        sys.exit("\n".join([*outcome.violations[:20], figure]))
 
 
 if __name__ == "__main__":

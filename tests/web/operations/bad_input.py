@@ -455,9 +455,10 @@ AMOUNTS = values(
 )  # fmt: skip
 
 _ADDRESSES = (
-    (CHECKSUMMED, CHECKSUMMED.lower()),
-    ("0x" + "0" * 40, CHECKSUMMED[:-1] + "D", CHECKSUMMED[:-1], CHECKSUMMED + "\n", "0x" + "a" * 10_000),
-)
+    (CHECKSUMMED, CHECKSUMMED.lower(), "0x" + CHECKSUMMED[2:].upper()),
+    ("0x" + "0" * 40, CHECKSUMMED[:-1] + "D", CHECKSUMMED[:-1], CHECKSUMMED + "\n", "0x" + "a" * 10_000,
+     CHECKSUMMED + "0", CHECKSUMMED[2:], "vitalik.eth"),
+)  # fmt: skip
 ADDRESSES = values("receive.address", *_ADDRESSES) + values("refund_to.address", *_ADDRESSES)
 
 

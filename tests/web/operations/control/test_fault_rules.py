@@ -193,15 +193,6 @@ class TestPrecedence:
         assert api.get("/_mock/next").json()["data"] == []
 
 
-PIPELINE = [
-    ("GET", "/v1/chains", None),
-    ("POST", "/v1/payments", order()),
-    ("POST", "/v1/payments", order(order_id="")),
-    ("GET", "/v1/webhooks", None),
-    ("GET", "/v1/payments/pay_x", None),
-]
-
-
 class TestConnections:
     def test_a_connection_goes_on_after_a_status_and_ends_with_a_drop(
         self, api: Api, server: RunningServer

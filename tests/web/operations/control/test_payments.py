@@ -20,6 +20,7 @@ class TestDeposits:
         assert again.headers["idempotent-replayed"] == "true"
         assert len(api.payment(payment["id"])["attempts"][0]["deposits"]) == 2
         assert error_of(api.deposit(payment, HALF + 1, key="deposit-1"))[0] == 409
+        assert error_of(api.deposit(api.created(), HALF, key="deposit-1"))[0] == 409
         assert error_of(api.create(key="deposit-1"))[0] == 409
         assert error_of(api.deposit(payment, HALF, key="short")) == (400, "idempotency_key_invalid")
 
