@@ -58,21 +58,9 @@ def test_the_command_gets_the_url_and_requests_are_logged_on_demand() -> None:
 
 
 def test_the_command_gets_its_options_and_the_standard_streams() -> None:
-    command = [
-        *PAYMOCK,
-        "exec",
-        "--seed",
-        "one",
-        "sh",
-        "-c",
-        'cat; echo "$@" >&2',
-        "sh",
-        "--watch",
-        "--",
-        "-x",
-    ]
+    command = shlex.split("exec --seed one sh -c 'cat; echo \"$@\" >&2' sh --watch -- -x")
     outcome = subprocess.run(
-        command, env=environment(), input="in", capture_output=True, text=True, check=True
+        [*PAYMOCK, *command], env=environment(), input="in", capture_output=True, text=True, check=True
     )
     assert (outcome.stdout, outcome.stderr) == ("in", "--watch -- -x\n")
 

@@ -88,19 +88,10 @@ def test_a_guess_is_right_or_answered_with_what_is_meant(
     assert "details`" not in outcome.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("45", 45),
-        ("1.5", 1.5),
-        ("45s", 45),
-        ("1m30s", 90),
-        ("1h30m", 5_400),
-        ("500ms", 0.5),
-        (".5s", 0.5),
-        ("2d", 172_800),
-    ],
-)
+DURATIONS = {"45": 45, "1.5": 1.5, "1m30s": 90, "1h30m": 5_400, "500ms": 0.5, ".5s": 0.5, "2d": 172_800}
+
+
+@pytest.mark.parametrize(("text", "seconds"), DURATIONS.items())
 def test_a_duration_is_seconds_or_has_units(text: str, seconds: float) -> None:
     assert Duration(0).convert(text, None, None) == seconds
 

@@ -142,6 +142,8 @@ def test_payments_fit_the_terminal(terminal: Terminal, api: Api) -> None:
     assert narrow[1].split()[:4] == ["order-7", shortened, "awaiting_payment", "underpaid_expired"]
     assert narrow[2].startswith(f"{'o' * 13}…  pay_")
     assert payment["id"] in terminal.shown("payments", "--wide", COLUMNS="80")
+    for width, columns in ((60, ["ORDER", "ID", "STATUS", "DUE"]), (40, ["ORDER", "ID", "STATUS"])):
+        assert terminal.shown("payments", COLUMNS=str(width)).split()[: len(columns)] == columns
 
 
 def test_deposits_fund_a_payment(terminal: Terminal, api: Api) -> None:

@@ -149,10 +149,8 @@ class StoreContract:
         for outdated in (None, b"0"):
             assert not await store.replace("sandbox", "key", None, b"new", expected_state=outdated)
             assert not await store.replace("sandbox", STATE, outdated, b"2", expected_state=outdated)
-            assert await store.add("sandbox", "key", b"new", kind="a", expected_state=outdated) == (
-                b"1",
-                None,
-            )
+            added = await store.add("sandbox", "key", b"new", kind="a", expected_state=outdated)
+            assert added == (b"1", None)
             assert not await store.reset("sandbox", b"2", expected_state=outdated)
         assert await store.get("sandbox", STATE, "key") == [b"1", None]
         assert await store.page("sandbox", "a", limit=9) == []
@@ -161,18 +159,10 @@ class StoreContract:
         assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
 
     async def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
-        assert await store.add("sandbox", "one", b"1", kind="a", expected_state=None, new_state=b"s") == (
-            None,
-            None,
-        )
-        assert await store.add("sandbox", "one", b"2", kind="a", expected_state=b"s", new_state=b"t") == (
-            b"s",
-            b"1",
-        )
-        assert await store.add("sandbox", "two", b"2", kind="a", expected_state=None, new_state=b"t") == (
-            b"s",
-            None,
-        )
+        add = partial(store.add, "sandbox", kind="a")
+        assert await add("one", b"1", expected_state=None, new_state=b"s") == (None, None)
+        assert await add("one", b"2", expected_state=b"s", new_state=b"t") == (b"s", b"1")
+        assert await add("two", b"2", expected_state=None, new_state=b"t") == (b"s", None)
         assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
 
     async def test_no_concurrent_change_of_a_value_is_lost(self, store: Store) -> None:

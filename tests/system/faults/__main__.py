@@ -13,7 +13,7 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that processes are ended
     print(f"seed {options.seed}", flush=True)
     failures = 0
-    for test in all_tests(options.rounds, options.seconds, options.seed):
+    rounds, seed = options.rounds, options.seed
+    tests: list[Callable[[Path], Result]] = [
+        *(partial(kill_servers, case, rounds, seed) for case in CASES),
+        *(partial(cut_connections, cut, max(1, rounds // 2), CUT_SECONDS) for cut in CUTS),
+        *(partial(create_concurrently, store, rounds * 5 // 2) for store in concurrent_creations.STORES),
+        *(partial(inject_faults, store, options.seconds, seed) for store in random_faults.STORES),
+    ]
+    for test in tests:
         with tempfile.TemporaryDirectory(prefix="paymock-faults-") as folder:
             result = test(Path(folder))
         print(result, flush=True)
@@ -46,17 +53,6 @@ def main() -> None:
             sys.exit("the checks have not detected that an engine without a file loses data")
     if failures:
         sys.exit(f"{failures} violations, seed {options.seed}")
-
-
-def all_tests(rounds: int, seconds: float, seed: int) -> Iterator[Callable[[Path], Result]]:
-    for case in CASES:
-        yield partial(kill_servers, case, rounds, seed)
-    for cut in CUTS:
-        yield partial(cut_connections, cut, max(1, rounds // 2), CUT_SECONDS)
-    for store in concurrent_creations.STORES:
-        yield partial(create_concurrently, store, rounds * 5 // 2)
-    for store in random_faults.STORES:
-        yield partial(inject_faults, store, seconds, seed)
 
 
 if __name__ == "__main__":

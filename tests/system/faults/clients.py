@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -164,15 +164,10 @@ def map_with_clients(
     count: int, job: Callable[[Client, T], R], items: Iterable[T], api_key: str, history: History
 ) -> Sequence[R]:
     """The results of `job` for each item, with so many concurrent clients."""
-    with ExitStack() as stack:
-        local = threading.local()
-        lock = threading.Lock()
 
-        def run(item: T) -> R:
-            if not hasattr(local, "client"):
-                with lock:
-                    local.client = stack.enter_context(closing(Client(api_key, history)))
-            return job(local.client, item)
+    def run(item: T) -> R:
+        with closing(Client(api_key, history)) as client:
+            return job(client, item)
 
-        with ThreadPoolExecutor(count) as pool:
-            return list(pool.map(run, items))
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, items))

@@ -3,14 +3,13 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.redis_engine import DURABLE, redis_server
-from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
+from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, TcpProxy, tcp_proxy
 from tests.system.faults.clients import (
     AMOUNT,
     PAUSE_SECONDS,
@@ -47,17 +46,6 @@ PAUSES = (0.1, 0.6)
 """The least and the most seconds between two faults."""
 
 
-Fault = Callable[[random.Random, threading.Event], None]
-"""Causes a fault, and ends it before it returns."""
-
-
-class Deployment(NamedTuple):
-    """Two servers on one store, and their possible faults."""
-
-    servers: Sequence[RestartableServer]
-    faults: Mapping[str, Fault]
-
-
 class SharedKeys:
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -84,31 +72,65 @@ def inject_faults(name: str, seconds: float, seed: int, folder: Path) -> Result:
     """Send requests and cause faults for so long. Then end the faults, retry all requests, and check."""
     result, choice, keys = Result(name), seeded_random(seed), SharedKeys()
     api_key, history = new_api_key(), History()
-    with _deployment(name, folder) as deployment:
+    with ExitStack() as stack:
+        stores, proxies = [f"sqlite://{folder}/payments.db"] * 2, list[TcpProxy]()
+        if name == "Redis":
+            engine = stack.enter_context(redis_server(*DURABLE))
+            proxies = [stack.enter_context(tcp_proxy(engine.port)) for _ in stores]
+            stores = [f"redis://127.0.0.1:{proxy.port}" for proxy in proxies]
+        servers = stack.enter_context(restartable_servers(folder, stores))
         with closing(Client(api_key, history)) as client:
-            client.set_speed(deployment.servers[0].url, SPEED)
+            client.set_speed(servers[0].url, SPEED)
 
         def work(client: Client, number: int, stop: threading.Event) -> None:
             own = seeded_random(f"{seed}-{number}")
-            first, second = (deployment.servers[(number + turn) % 2] for turn in range(2))
+            first, second = (servers[(number + turn) % 2] for turn in range(2))
             while not stop.is_set():
                 send = _random_request(client, own, keys)
                 if send(first.url).unknown and send(second.url).unknown:  # as behind a load balancer
                     stop.wait(PAUSE_SECONDS)
 
+        def kill(*victims: RestartableServer) -> None:
+            for server in victims:
+                server.kill()
+            for server in victims:
+                server.start()
+
+        def kill_engine() -> None:
+            engine.kill()
+            stop.wait(choice.uniform(0, 0.3))
+            engine.restart()
+
+        def cut(way: Behavior) -> None:
+            chosen = choice.choice((proxies[:1], proxies[1:], proxies))
+            for proxy in chosen:
+                proxy.set(way)
+            stop.wait(choice.uniform(0.1, 1.3))
+            for proxy in chosen:
+                proxy.set(PASS_THROUGH)
+
+        faults: dict[str, Callable[[], None]] = {
+            "server killed": lambda: kill(choice.choice(servers)),
+            "both servers killed": lambda: kill(*servers),
+        }
+        if proxies:
+            ways = {name: way.behavior for name, way in CUTS.items()}
+            ways["a delay of 20 ms, each way"] = Behavior(Mode.DELAY, delay=0.02)
+            faults |= {"engine killed": kill_engine, **{name: partial(cut, ways[name]) for name in ways}}
         with client_threads(CLIENTS, work, api_key, history) as stop:
             ends = time.monotonic() + seconds
             while time.monotonic() < ends and not stop.wait(choice.uniform(*PAUSES)):
-                fault = choice.choice(list(deployment.faults))
+                fault = choice.choice(list(faults))
                 result.counts.update(["faults", fault])
-                deployment.faults[fault](choice, stop)
+                faults[fault]()
         events = history.since()
         result.counts.update(event.kind for event in events)
         result.counts["unknown"] = sum(event.unknown for event in events)
         result.counts["conflicts"] = sum(e.kind is Kind.CREATE and e.status == CONFLICT for e in events)
         result.slowest = slowest_refusal(events)
-        _retry_all(result, deployment, api_key, history, events)
-        verify(result, deployment.servers[1].url, api_key, history)
+        urls = [server.url for server in servers]
+        _retry_all(result, urls, api_key, history, events)
+        verify(result, urls[1], api_key, history)
     return result
 
 
@@ -133,13 +155,8 @@ def _random_request(client: Client, choice: random.Random, keys: SharedKeys) -> 
 
 
 def _retry_all(
-    result: Result,
-    deployment: Deployment,
-    api_key: str,
-    history: History,
-    events: Sequence[Event],
+    result: Result, urls: Sequence[str], api_key: str, history: History, events: Sequence[Event]
 ) -> None:
-    urls = [server.url for server in deployment.servers]
     with closing(Client(api_key, History())) as client:
         for url in urls:
             until_known(partial(client.ready, url))
@@ -164,53 +181,3 @@ def _retry_all(
     created = {e.payment_id for e in repeated if e.kind is Kind.CREATE and e.status == CREATED}
     repeated += map_with_clients(CLIENTS, read, created, api_key, history)
     judge_recovery(result, repeated, history.since(start))
-
-
-@contextmanager
-def _deployment(name: str, folder: Path) -> Iterator[Deployment]:
-    if name == "SQLite":
-        store = f"sqlite://{folder}/payments.db"
-        with restartable_servers(folder, [store, store]) as both:
-            yield Deployment(both, _kills(both))
-        return
-    with (
-        redis_server(*DURABLE) as engine,
-        tcp_proxy(engine.port) as one,
-        tcp_proxy(engine.port) as other,
-        restartable_servers(folder, [f"redis://127.0.0.1:{proxy.port}" for proxy in (one, other)]) as both,
-    ):
-
-        def kill_engine(choice: random.Random, stop: threading.Event) -> None:
-            engine.kill()
-            stop.wait(choice.uniform(0, 0.3))
-            engine.restart()
-
-        def cut(way: Behavior) -> Fault:
-            def fault(choice: random.Random, stop: threading.Event) -> None:
-                proxies = choice.choice(((one,), (other,), (one, other)))
-                for proxy in proxies:
-                    proxy.set(way)
-                stop.wait(choice.uniform(0.1, 1.3))
-                for proxy in proxies:
-                    proxy.set(PASS_THROUGH)
-
-            return fault
-
-        cuts = {name: cut(way.behavior) for name, way in CUTS.items()}
-        cuts["a delay of 20 ms, each way"] = cut(Behavior(Mode.DELAY, delay=0.02))
-        yield Deployment(both, {**_kills(both), "engine killed": kill_engine, **cuts})
-
-
-def _kills(both: Sequence[RestartableServer]) -> dict[str, Fault]:
-    def kill_server(choice: random.Random, _: threading.Event) -> None:
-        victim = choice.choice(both)
-        victim.kill()
-        victim.start()
-
-    def kill_both(choice: random.Random, _: threading.Event) -> None:
-        for server in both:
-            server.kill()
-        for server in both:
-            server.start()
-
-    return {"server killed": kill_server, "both servers killed": kill_both}

@@ -6,7 +6,6 @@ not to poll too often; the others wait as long as `Retry-After` says.
 
 import contextlib
 import http.client
-import itertools
 import sqlite3
 import ssl
 import threading
@@ -348,27 +347,6 @@ class Backoff(Worker):
         self.not_before[order_id] = max(self.not_before.get(order_id, 0), time.monotonic() + pause)
 
 
-# Refusals and sums
-
-
-class ReloadsKey(Worker):
-    """Takes a 401 for a key that has been replaced, and loads it again; and a 404 for a replica that lags."""
-
-    def failed(self, order_id: str, error: Exception) -> None:
-        super().failed(order_id, error)
-        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
-            self.http.headers.update(self.headers)
-
-
-class ComparesIntegers(Poller):
-    """Delivers when the status says so and the sum, an integer of raw units, covers what is due."""
-
-    def decide(self, order_id: str, payment: Json) -> None:
-        received, due = sums(payment)
-        if payment["status"] != "completed" or received >= due:
-            super().decide(order_id, payment)
-
-
 def sums(payment: Json) -> tuple[int, int]:
     """What was received and what is due, in raw units."""
     [attempt] = payment["attempts"]
@@ -403,19 +381,3 @@ class LockPerOrder(KeyFromOrderId):
 
     def create(self, body: Json, key: str) -> str:
         return super().create(body, self.keys.setdefault(key, str(uuid4())))
-
-
-# Deliveries that cannot always be told
-
-
-class FlakyDeliveries(Worker):
-    """Every fifth time, how often the goods went out cannot be told."""
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.asked = itertools.count(1)
-
-    def deliveries(self, order_id: str) -> int:
-        if next(self.asked) % 5 == 0:
-            raise ConnectionError("the warehouse does not answer")
-        return super().deliveries(order_id)

@@ -64,13 +64,10 @@ GOOD = [
         ("breaker", good.Breaker),
         ("supervised_loop", good.SupervisedLoop),
         ("backoff", good.Backoff),
-        ("reloads_key", good.ReloadsKey),
-        ("compares_integers", good.ComparesIntegers),
     ),
     *_right(
         ("key_from_order_id", good.KeyFromOrderId),
         ("lock_per_order", good.LockPerOrder),
-        ("flaky_deliveries", good.FlakyDeliveries),
         ("starts_again", durable.StartsAgain),
         **SERVED,
     ),
