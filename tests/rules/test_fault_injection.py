@@ -14,6 +14,7 @@ from paymock.rules.fault_injection import (
     SandboxRecord,
     decide,
     first_for,
+    take_scenario,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -96,6 +97,16 @@ def test_what_is_not_an_accepted_creation_takes_no_fault_and_no_fault_takes_a_sc
 ) -> None:
     assert decided(record, target, attempt, takes_override=False).after.faults == record.faults
     assert decided(record, target, attempt).after.scenarios == record.scenarios
+
+
+@given(RECORDS, ORDERS)
+def test_a_creation_takes_the_first_scenario_for_its_order(
+    record: SandboxRecord, order_id: str | None
+) -> None:
+    after, scenario = take_scenario(record, order_id)
+    assert scenario == first_for(record.scenarios, order_id)
+    left = record.scenarios if scenario is None else without(record.scenarios, scenario)
+    assert after == replace(record, scenarios=left)
 
 
 @given(st.integers(0, 3), st.integers(1, 3))

@@ -139,6 +139,7 @@ HEADERS = [
     *_orders(201, "", "Idempotency-Key", ["abcd,fgh"], ["  \t " + "k" * 128 + " \t "]),
     *_orders(400, "invalid_scenario", "X-Mock-Scenario", [""], [" HAPPY_PATH"], [" happy_path,late_payment"],
              [" happy_path\u00a0"], [" happy_path", " happy_path"]),
+    *_orders(400, "invalid_fault", "X-Mock-Fault", [""], [" drop", " drop"]),
     *_orders(201, "", "X-Mock-Scenario", ["  \t manual_review \t "]),
     *_orders(415, "unsupported_media_type", "Content-Type", [], [" text/plain"], [" application/json x"],
              [" application/json; profile=x; charset=utf-16"], [" application/json", " application/json"]),
