@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import shlex
 import signal
@@ -68,7 +69,10 @@ def test_a_shop_that_is_right_is_0(terminal: Terminal, shop: str, monkeypatch: p
 
 @pytest.mark.ci
 @pytest.mark.parametrize("shop", [bad.NewKeyPerTry], indirect=True)
-def test_an_unsafe_shop_is_1_and_its_findings_repeat(terminal: Terminal, shop: str, tmp_path: Path) -> None:
+def test_an_unsafe_shop_is_1_and_its_findings_repeat(
+    terminal: Terminal, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_PROGRESS_SECONDS", math.inf)
     junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
     key = terminal.variables["PAYMOCK_API_KEY"]
     files = ("--junit", str(junit), f"--markdown={summary}")

@@ -167,6 +167,14 @@ def test_an_attempt_beyond_the_limit_leaves_the_fault_to_others() -> None:
     assert decided(record, attempt=2) == Decision(CREATION, record, record)
 
 
+@pytest.mark.parametrize("fault", ["extra; times=1", "status=500; after; times=1", "drop; times=1"])
+def test_a_fault_that_prevents_nothing_is_taken_by_a_later_attempt(fault: str) -> None:
+    """An earlier one that took nothing may have been counted, at another server or with a header."""
+    record = SandboxRecord(faults=(Override(fault, 1),))
+    _, _, after, taken, *_ = decided(record, attempt=2)
+    assert (taken and taken.text, after.faults) == (fault, ())
+
+
 def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:
     mine, other = Override("drop", 1, order_id="order-1"), Override("reset", 1, order_id="order-2")
     always = Override("delay=1", None)

@@ -270,6 +270,16 @@ class TestServersWhoseClocksDiffer:
             assert (await behind.control.payment(SANDBOX, payment.id)).payment.status == "payment_detected"
             behind.clock.advance(seconds)
 
+    @pytest.mark.parametrize("seconds", [0.5, 30])
+    async def test_a_clock_that_a_server_ahead_has_changed_runs_on_at_one_behind(
+        self, seconds: float
+    ) -> None:
+        ahead, behind = self.servers(seconds)
+        await ahead.control.set_clock(SANDBOX, SetClock(speed=10))
+        stood = (await behind.control.clock(SANDBOX)).now
+        behind.clock.advance(1)
+        assert (await behind.control.clock(SANDBOX)).now > stood
+
     @pytest.mark.parametrize(("seconds", "later"), [(-60, 60), (-0.3, 0.3), (0, 0), (60, 0)])
     async def test_a_server_goes_on_from_the_later_time_of_the_store(
         self, seconds: float, later: float

@@ -264,11 +264,11 @@ class ControlService:
         details = [_detail(payment) for payment in found]
         if payment_id or order_id:
             ids = {detail.payment.id for detail in details}
-            # What did not reach a payment, as a refused creation does not, is known by its order.
+            # A refused creation has no payment, and an order may have more payments than are shown.
             requests = (
                 one
                 for one in requests
-                if (one.payment_id in ids if one.payment_id else one.order_id in orders)
+                if (one.payment_id in ids if one.payment_id and payment_id else one.order_id in orders)
             )
             rules = [
                 rule

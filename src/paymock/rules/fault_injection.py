@@ -113,7 +113,7 @@ def decide(
             if key not in attempts:
                 return NeedsAttemptNumber(key)
             attempt = attempts[key]
-            if attempt > fault.times:
+            if attempt > fault.times and (override is None or fault.prevents):
                 continue
         after = counted(record, target, rule)
         # An override that prevents the first attempts is taken with the last of them.

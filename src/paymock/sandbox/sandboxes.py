@@ -347,8 +347,11 @@ class Sandboxes:
         cached = self._states.get(sandbox)
         record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
         clock = record.clock or self._metadata.clock
-        # a change by a server whose clock is ahead is not pending for longer than one of this server
-        real = max(real, clock.since_real - self.propagation_ms)
+        # A change by a server whose clock is ahead is not pending for longer than one of this server, whose
+        # clock goes on from there: otherwise its next change would set the time back.
+        if real < (started := clock.since_real - self.propagation_ms):
+            self._clock.catch_up(started)
+            real = started
         return SandboxSnapshot(sandbox, state, record, clock, real, values)
 
     async def _verify_metadata(self) -> None:

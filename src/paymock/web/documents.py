@@ -84,6 +84,9 @@ def with_catalog(text: str, catalog: Catalog) -> str:
         value = json.dumps({"data": msgspec.to_builtins([*listed.values()])})  # JSON is YAML
         whole = rf"(?m)^(    {name}:\n      summary: .*\n      value:)\n(?: {{8}}.*\n)+"
         text = re.sub(whole, "\\1 " + value.replace("\\", r"\\") + "\n", text)
+    for name, shown in (("chain", chain), ("asset", token)):  # of the checkout
+        value = msgspec.json.encode(shown).decode().replace("\\", r"\\")
+        text = re.sub(rf"(?m)^( {{8}}{name}:)\n {{10}}id: .*\n(?: {{10}}.*\n)+", f"\\1 {value}\n", text)
     return text
 
 

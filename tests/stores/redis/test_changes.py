@@ -99,6 +99,7 @@ class TestChanges:
 
         async with self.subscribed(store):
             assert await connections(1)
+            assert store.connections == 0, "it tells nothing of the data, which need not be verified"
         await eventually(lambda: connections(0))
         changes = cast(AsyncGenerator[Change, None], store.changes())
         async with aclosing(changes):

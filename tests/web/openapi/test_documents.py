@@ -202,6 +202,7 @@ def test_the_examples_have_the_chains_and_assets_of_the_server(tmp_path: Path) -
             assert api.get("/v1/chains/on/assets").json() == example("assets", own)
             of_checkout = example("checkout", Contract.of(server.url, "/_mock/openapi.yaml"))
             shown = api.get(f"/checkout/{created.json()['id']}.json").json()
+            assert [of_checkout[name] for name in ("chain", "asset")] == [shown["chain"], shown["asset"]]
             assert of_checkout["payment_uri"].split("?")[0] == shown["payment_uri"].split("?")[0]
     chain = own.document["paths"]["/v1/chains/{chain}/assets"]["get"]["parameters"][0]
     assert chain["example"] == "on"

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -51,6 +52,9 @@ _OPTIONS: dict[str, Any] = {
     "socket_connect_timeout": _CONNECT_SECONDS,
     "socket_timeout": None,
 }
+
+_follows = ContextVar("_follows", default=False)
+"""Whether the task follows a channel. Its connections tell nothing of the data, so they are not counted."""
 
 Step = tuple[str | bytes | int, ...] | Read
 """A command, or a read of a hash."""
@@ -110,6 +114,7 @@ class Client:
         """Yield the messages of a channel, and first None, once it is subscribed. End when the connection is
         lost, or cannot be opened.
         """
+        _follows.set(True)
         pubsub = self.redis.pubsub()
         checked = False
         try:
@@ -190,7 +195,8 @@ class Client:
     async def _greet(self, connection: AbstractConnection) -> None:
         async with asyncio.timeout(_CONNECT_SECONDS):
             await connection.on_connect()
-        self._on_connect()
+        if not _follows.get():
+            self._on_connect()
 
 
 def describe(error: Exception) -> str:

@@ -25,9 +25,6 @@ from paymock.web.telemetry.exchange import OperationResponse, in_place_of, order
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
 
-_OWN_HEADERS = (b"x-mock-scenario", b"x-mock-fault")
-"""A creation with one of them takes no override."""
-
 _STATUSES = frozenset(HTTPStatus)
 _MESSAGES = {
     after: f"An injected fault, with the requested status. {outcome} Retry as your client should."

@@ -184,7 +184,7 @@ def encoded_entry(exchange: Exchange, log: RequestLog) -> bytes:
             request_id=exchange.id,
             duration_ms=int(exchange.seconds * 1_000_000) / 1000,
             operation=exchange.operation or None,
-            order_id=order_id and log.masked_order(order_id),
+            order_id=log.masked_order(order_id) if order_id else None,
             shown=seen.status if seen else None,
             fault=response.fault and response.fault.text,
             shown_offset_seconds=seen.at / 1000 if seen else None,

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from paymock.app.story import MAX_CHANGES
+from paymock.app.story import MAX_CHANGES, MAX_PAYMENTS
 from tests.support.client import Api, error_of, order
 
 ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -134,3 +134,15 @@ def test_it_is_bounded(api: Api) -> None:
     assert any("underpaid_expired" in line for line in lines)  # the last change of the long timeline
     assert sum(len(line.encode()) + 1 for line in lines) < 64 * 1024
     assert max(len(line.encode()) for line in lines) <= 163
+
+
+def test_that_of_an_order_has_the_requests_of_payments_that_are_not_shown(api: Api) -> None:
+    for number in range(MAX_PAYMENTS + 2):
+        api.created(order_id="a", metadata={"number": number})
+    text = api.get("/_mock/story", params={"order_id": "a"}).text
+    assert text.count("  201   POST  /v1/payments") == MAX_PAYMENTS + 2
+
+
+def test_an_empty_order_is_none_in_the_journal(api: Api) -> None:
+    api.create(order(order_id=""))
+    assert api.get("/_mock/requests").json()["data"][0]["order_id"] is None
