@@ -7,6 +7,7 @@ without that the rate of creations is a third lower, and that of reads a half.
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -53,6 +54,9 @@ _OPTIONS: dict[str, Any] = {
     "socket_timeout": None,
 }
 
+_TRUSTED_SECONDS = 0.1
+"""How long after its last use a connection is taken for whole."""
+
 _follows = ContextVar("_follows", default=False)
 """Whether the task follows a channel. Its connections tell nothing of the data, so they are not counted."""
 
@@ -69,6 +73,8 @@ class Client:
         self._on_connect = on_connect
         self._batcher: Batcher[Step] = Batcher(self._carry_out)
         self._closed = False
+        self._connection: AbstractConnection | None = None
+        self._used = 0.0
         self._sentinel: Sentinel | None = None
         scheme, _, rest = url.partition("://")
         try:
@@ -92,6 +98,7 @@ class Client:
             return await self._batcher.submit(step)
         except LOST as error:
             if "read only replica" in str(error):  # the name of the engine may lead to its successor by now
+                await self._release()
                 await self.redis.connection_pool.disconnect(inuse_connections=False)
             if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
                 raise PaymockError("capacity_exceeded") from error
@@ -178,9 +185,8 @@ class Client:
         merged, split = merge_reads(steps)
         commands = [("HMGET", one.source, *one.keys) if isinstance(one, Read) else one for one in merged]
         outcomes: list[Any] = []
-        pool = self.redis.connection_pool
         async with asyncio.timeout(BUDGET_SECONDS):
-            connection = await pool.get_connection()
+            connection = await self._connected()
             try:
                 await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
                 for _ in commands:
@@ -188,9 +194,26 @@ class Client:
                         outcomes.append(await connection.read_response())
                     except ResponseError as error:
                         outcomes.append(error)
-            finally:  # an interrupted one has closed itself
-                await pool.release(connection)
+            except BaseException:  # an interrupted one has closed itself
+                await self._release()
+                raise
+        self._used = time.monotonic()
         return split(outcomes)
+
+    async def _connected(self) -> AbstractConnection:
+        """Return the connection of the batches, which follow one another. After a pause it may be broken: the
+        pool looks whether it is, which costs a tenth of a read.
+        """
+        if self._connection is not None and time.monotonic() - self._used > _TRUSTED_SECONDS:
+            await self._release()
+        if self._connection is None:
+            self._connection = await self.redis.connection_pool.get_connection()
+        return self._connection
+
+    async def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await self.redis.connection_pool.release(connection)
 
     async def _greet(self, connection: AbstractConnection) -> None:
         async with asyncio.timeout(_CONNECT_SECONDS):
