@@ -42,6 +42,7 @@ INVALID_PAYMENT = PAYMENT | {
     "order_id": "",
     "pay_with": [{"chain": CHAIN, "asset": CATALOG.another_asset(CHAIN, ASSET)}],
 }
+REQUEST_ID = "req_0a1b2c3d4e_5"
 _ANY_DUE = 1010  # raw units; the times of a scenario do not depend on the amount
 
 _OPTIONAL_FIELDS = ("refund_to", "expires_at", "metadata")
@@ -124,7 +125,7 @@ def all_examples() -> Mapping[str, Example]:
         all_by_name[name] = _example(f"{scenario}, {age // 1000} s after creation: {payment.status}", payment)
     all_by_name |= CONTROL_REQUESTS
     for code in ERRORS:
-        all_by_name[code] = Example(code, msgspec.json.decode(error_response(_error(code)).body))
+        all_by_name[code] = Example(code, msgspec.json.decode(error_response(_error(code), REQUEST_ID).body))
     return all_by_name
 
 

@@ -36,7 +36,7 @@ class Echo:
         try:
             body = await request.body.read(request.client)
         except PaymockError as error:
-            return error_response(error), b""
+            return error_response(error, ""), b""
         except ClientGone:
             return Response(0, lost=True), b""
         seen = request.method, request.path, request.query_string, sorted(request.headers.items()), body
@@ -44,7 +44,7 @@ class Echo:
         return Response(200, content), b"content-length: %d\r\n" % len(content)
 
     def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
-        return error_response(error), b"x-target: %b\r\n" % path.encode()
+        return error_response(error, ""), b"x-target: %b\r\n" % path.encode()
 
 
 async def conversation(parts: Sequence[bytes], *, slowly: bool) -> tuple[bytes, bool]:

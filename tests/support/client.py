@@ -124,6 +124,11 @@ class Api(httpx.Client):
         return found
 
 
+def without_id(response: httpx.Response) -> bytes:
+    """The body of an error without the id of its request, in which two of them differ."""
+    return response.content.replace(response.headers["x-request-id"].encode(), b"")
+
+
 def error_of(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 

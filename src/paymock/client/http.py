@@ -28,18 +28,22 @@ __tracebackhide__ = True  # pytest shows a failing test with its own lines, not 
 
 
 class Refused(Exception):
-    """The server refused a request: the HTTP `status`, and `code`, `message` and `details` of the error.
+    """The server refused a request: the HTTP `status`, and `code`, `message`, `details` and `request_id` of
+    the error.
 
     `details` lists the invalid fields: objects with `field` and `message`; often it is empty.
     """
 
-    def __init__(self, request: str, status: int, code: str, message: str, details: list[Json]) -> None:
+    def __init__(
+        self, request: str, status: int, code: str, message: str, details: list[Json], request_id: str | None
+    ) -> None:
         problems = "".join(f"\n  {problem['field']}: {problem['message']}" for problem in details)
         super().__init__(f"{request} was refused with {status} {code}: {message}{problems}")
         self.status = status
         self.code = code
         self.message = message
         self.details = details
+        self.request_id = request_id
 
 
 class Unreachable(ConnectionError):
@@ -228,12 +232,13 @@ class Call(Generic[T]):
                 return self._decode(content)
             refusal = json.loads(content)["error"]
             code, message, details = refusal["code"], refusal["message"], refusal.get("details") or []
+            request_id = refusal.get("request_id")
             is_rule = f"{_CONTROL_API}faults/" in self._request  # which can be unknown
             if code == "not_found" and _CONTROL_API in self._request and not is_rule:
                 message += " A server with --no-control has no control API."
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self._client.unexpected_reply(response.status) from None
-        raise Refused(self._request, response.status, code, message, details)
+        raise Refused(self._request, response.status, code, message, details, request_id)
 
 
 def normalize_url(url: str) -> str:

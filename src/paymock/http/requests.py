@@ -102,7 +102,7 @@ class Request(msgspec.Struct, eq=False):
     names that were sent more than once. `is_current` tells HTTP/1.1 from HTTP/1.0, and `keeps_alive` whether
     the connection stays open after the reply (RFC 9112, 9.3).
 
-    The application adds the operation, the template of the path, the values of its parameters, the
+    The application adds the id, the operation, the template of the path, the values of its parameters, the
     `root_path`: what links to this server begin with, behind a proxy, and what the key opens: a sandbox, and
     the sandbox of the configured key K, its owner. They differ for `K.NAME`. A creation is stored together
     with the `decision` about its fault.
@@ -124,6 +124,7 @@ class Request(msgspec.Struct, eq=False):
     operation: str = ""
     root_path: str = ""
     decision: Decision | None = None
+    id: str = ""
 
     def __repr__(self) -> str:
         return f"Request({self.method})"  # its headers hold an API key

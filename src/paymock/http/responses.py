@@ -79,10 +79,10 @@ def _content_type(value: str | None) -> bytes:
     return b"" if value is None else _line("content-type", value)
 
 
-def error_response(error: PaymockError) -> Response:
+def error_response(error: PaymockError, request_id: str) -> Response:
     """Return the response that carries `error` in the error envelope. Specification: "Errors"."""
     details = [Problem(field=field, message=message) for field, message in (error.details or {}).items()]
-    body = ErrorDetail(code=error.kind.code, message=error.message)
+    body = ErrorDetail(code=error.kind.code, message=error.message, request_id=request_id)
     if details:
         body.details = details
     headers = error.headers
@@ -97,7 +97,7 @@ def refusal(error: PaymockError, request: Request) -> Response:
     """Return the response that refuses `request`. The API key in it is masked: a refusal names unknown
     fields, and a client may send the key as a name; but 401 names none.
     """
-    response = error_response(error)
+    response = error_response(error, request.id)
     presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
     if error.status == 401 or len(presented) < _MIN_KEY_LENGTH or presented not in response.body:
         return response

@@ -331,6 +331,7 @@ class ErrorDetail(Reply):
 
     code: Annotated[str, enumeration("ErrorCode", "Stable, for programs.", ERRORS)]
     message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
+    request_id: Annotated[str, Meta(description="The same as in the header `X-Request-Id`.")]
     details: (
         Annotated[
             list[Problem],

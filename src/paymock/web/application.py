@@ -88,7 +88,7 @@ class Application:
 
     async def respond(self, request: Request) -> EncodedResponse:
         started = time.perf_counter()
-        request_id = f"{self._id_prefix}{next(self._count):x}"
+        request.id = request_id = f"{self._id_prefix}{next(self._count):x}"
         if self._root_path:  # some proxies remove it, and some do not
             request.root_path = self._root_path
             is_below = f"{request.path}/".startswith(f"{self._root_path}/")
@@ -104,7 +104,7 @@ class Application:
                 response = refusal(error, request)
             else:
                 self._log.defect(request_id)
-                response = error_response(PaymockError("internal_error"))
+                response = error_response(PaymockError("internal_error"), request_id)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:
@@ -130,7 +130,8 @@ class Application:
 
     def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
         """Return the answer to what is not an HTTP request, and record it. `path`: as far as it is known."""
-        response, request_id = error_response(error), f"{self._id_prefix}{next(self._count):x}"
+        request_id = f"{self._id_prefix}{next(self._count):x}"
+        response = error_response(error, request_id)
         exchange = Exchange(request_id, "-", "-", response, 0.0, "malformed")
         self._log.request(exchange)
         if self.metrics is not None:

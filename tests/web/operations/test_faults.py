@@ -13,7 +13,7 @@ import pytest
 from harness.polling import wait_until
 from paymock.web import application
 from tests.support import raw
-from tests.support.client import Api, order
+from tests.support.client import Api, order, without_id
 from tests.support.contract import Json
 from tests.support.server import RunningServer
 
@@ -228,7 +228,7 @@ def test_every_object_of_a_reply_gets_an_unknown_member_but_not_those_of_the_cli
         assert reply.content.count(UNKNOWN) == objects(whole.json()) > 1
         assert reply.content.endswith(UNKNOWN + b"}")
     refused = api.get("/v1/payments/pay_x", headers={"X-Mock-Fault": "extra"})
-    assert refused.content == api.get("/v1/payments/pay_x").content
+    assert without_id(refused) == without_id(api.get("/v1/payments/pay_x"))
 
 
 @pytest.mark.parametrize("source", ["header", "rule"])

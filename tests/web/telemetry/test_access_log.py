@@ -178,8 +178,8 @@ def test_anything_else_is_no_trace(values: tuple[str, ...]) -> None:
 PAYMENT = "pay_" + "a" * 40
 SHOWN = RenderedPayment(PAYMENT, "order-1001", PaymentStatus.COMPLETED, 45_000, b"{}")
 REPLAY = Response(201, headers=(REPLAYED,))
-CONFLICT = error_response(PaymockError("idempotency_key_reused_with_different_payload"))
-INJECTED = error_response(PaymockError("injected_fault"))
+CONFLICT = error_response(PaymockError("idempotency_key_reused_with_different_payload"), "req_1")
+INJECTED = error_response(PaymockError("injected_fault"), "req_1")
 PAGE_OF_A_GATEWAY = Response(503, b"<html>", "text/html", error="injected_fault")
 LOG = RequestLog(None, secrets=("own-key",))
 
@@ -207,7 +207,7 @@ def test_an_entry_says_what_was_requested_and_answered() -> None:
 @pytest.mark.parametrize(
     ("response", "status", "error", "idempotency"),
     [
-        (error_response(PaymockError("status_unreachable")), 409, "status_unreachable", None),
+        (error_response(PaymockError("status_unreachable"), "req_1"), 409, "status_unreachable", None),
         (in_place_of(REPLAY, INJECTED, None), 500, "injected_fault", "replayed"),
         (in_place_of(CONFLICT, INJECTED, None), 500, "injected_fault", "conflict"),
         (PAGE_OF_A_GATEWAY, 503, "injected_fault", None),
@@ -229,7 +229,7 @@ def test_an_entry_says_from_where_a_browser_has_sent_the_request(header: str, ke
 
 def test_an_entry_holds_the_first_problems_of_a_body() -> None:
     details = {f"field_{number}": "is unknown" for number in range(MAX_DETAILS + 1)}
-    found = entry(error_response(PaymockError("validation_failed", details=details)))
+    found = entry(error_response(PaymockError("validation_failed", details=details), "req_1"))
     assert [problem.field for problem in found.details] == [*details][:MAX_DETAILS]
 
 
@@ -255,10 +255,10 @@ def test_an_entry_says_which_status_was_seen(method: str, *, lost: bool) -> None
     ],
 )
 def test_a_refused_creation_belongs_to_the_order_in_its_body(body: Any, order_id: str | None) -> None:
-    assert entry(error_response(PaymockError("validation_failed")), body=body).order_id == order_id
+    assert entry(error_response(PaymockError("validation_failed"), "req_1"), body=body).order_id == order_id
 
 
 @pytest.mark.parametrize(("payment_id", "expected"), [(PAYMENT, PAYMENT), ("nope", None)])
 def test_a_refusal_belongs_to_the_payment_of_its_path(payment_id: str, expected: str | None) -> None:
-    response = error_response(PaymockError("payment_not_found"))
+    response = error_response(PaymockError("payment_not_found"), "req_1")
     assert entry(response, payment_id=payment_id).payment_id == expected

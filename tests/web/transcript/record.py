@@ -24,6 +24,7 @@ _MAX_BODY = 4_096
 _VARIABLE = re.compile(rb"(?im)^(date:|x-request-id:|HTTP/1\.1 (?:413|422)) [^\r]+")
 """What differs between two runs, and the reason phrases that differ between versions of Python."""
 
+_REQUEST_ID = re.compile(rb"(?i)\r\nx-request-id: (\w+)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d+)\r\n")
 _LOCATION = re.compile(rb"(?i)\r\nlocation: /v1/payments/(\w+)\r\n")
 
@@ -59,6 +60,8 @@ def exchange(port: int, request: bytes) -> bytes:
 def as_text(mark: str, message: bytes) -> str:
     """Return a request or a reply with a mark before each line, without what is variable."""
     head, _, body = message.partition(b"\r\n\r\n")
+    if request_id := _REQUEST_ID.search(head):  # an error repeats it
+        body = body.replace(b'"request_id":"%b"' % request_id[1], b'"request_id":"*"')
     head = _VARIABLE.sub(rb"\1 *", head).replace(b"\r\n", b"\n")
     if len(body) > _MAX_BODY:
         body = f"({len(body):,} bytes, SHA-256 {hashlib.sha256(body).hexdigest()})".encode()

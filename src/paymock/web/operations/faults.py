@@ -133,7 +133,7 @@ async def _inject(
         if fault.kind is FaultKind.EXTRA:
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
-    shown = _error_reply(fault) if fault.kind is FaultKind.STATUS else response or Response(0)
+    shown = _error_reply(fault, request) if fault.kind is FaultKind.STATUS else response or Response(0)
     return in_place_of(response, shown, target, fault)
 
 
@@ -173,8 +173,8 @@ def injected_error(fault: Fault) -> PaymockError:
     return PaymockError("injected_fault", _MESSAGES[fault.after], status=fault.number, headers=headers)
 
 
-def _error_reply(fault: Fault) -> Response:
-    status, response = fault.number, error_response(injected_error(fault))
+def _error_reply(fault: Fault, request: Request) -> Response:
+    status, response = fault.number, error_response(injected_error(fault), request.id)
     if not fault.html:
         return response
     phrase = f" {HTTPStatus(status).phrase}" if status in _STATUSES else ""

@@ -143,7 +143,7 @@ async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
     """Answer a browser where there is no page, with links to those of LINKS that are among `paths`."""
     links = {path: text for path, text in LINKS.items() if path in paths}
     html = render("unknown.html", request.root_path, links=links)
-    response = error_response(PaymockError("not_found"))
+    response = error_response(PaymockError("not_found"), request.id)
     return replace(response, body=html, content_type=HTML, headers=security_headers())
 
 
@@ -155,7 +155,7 @@ async def checkout_page(
     try:
         view = await checkouts.show(request.params["payment_id"])
     except PaymockError as error:
-        response = error_response(error)
+        response = error_response(error, request.id)
         values = {"message": error.message, "refresh": _REFRESH_SECONDS, "in_memory": in_memory}
         html = render("message.html", request.root_path, status=error.status, **values)
         return replace(response, body=html, content_type=HTML, headers=(*response.headers, *headers))
