@@ -77,7 +77,7 @@ USAGE_ERRORS = {
     "exec --seed one": "Missing argument 'COMMAND...'",
     "exec --port x true": "'x' is not a whole number",
     "--url http://127.0.0.1:1 exec true": "--url is not an option of `exec`",
-    "verify --order true --deliveries true --fault explode": "must be status=CODE (400 to 599)",
+    "verify --order true --deliveries true --fault explode": "must be status=CODE (400 to 599; ",
     "verify --order true --deliveries true --only happy_path/x": "must be like getPayment@5=drop",
 }
 

@@ -105,10 +105,13 @@ def test_all_end_together(target: str, number: signal.Signals, end: tuple[int, s
 
 
 @NEEDS_LINUX
-def test_a_stop_ends_what_the_command_has_started() -> None:
+def test_a_stop_ends_what_the_command_has_started_and_nothing_else() -> None:
     with sleeping(prelude="(sleep 60 &)") as (served, _):
+        others = subprocess.Popen(["/bin/sleep", "60"], env=environment(PAYMOCK_URL=served.url))
         served.process.send_signal(signal.SIGTERM)
         served.process.communicate(timeout=20)  # all have closed its standard output
+        others.kill()
+        assert others.wait() == -signal.SIGKILL
 
 
 @NEEDS_LINUX

@@ -22,6 +22,7 @@ S, D, T = FaultKind.STATUS, FaultKind.DELAY, FaultKind.TRUNCATE
         ("status=503; after", S, 503, True, False, None),
         ("status=502; before; html; times=1", S, 502, False, True, 1),
         ("status=599;html", S, 599, False, True, None),
+        ("status=200; after; html", S, 200, True, True, None),
         ("delay=1500", D, 1500, False, False, None),
         ("delay=0;times=1", D, 0, False, False, 1),
         ("delay=30000 ;\tafter", D, 30_000, True, False, None),
@@ -47,16 +48,16 @@ def test_a_fault_is_parsed(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "status", "status=", "status=200", "status=600", "status=5033", "delay=30001", "delay=-1",
-     "delay=1.5", "DROP", "drop=1", "drop; times=0", "drop; times=", "drop; times=1; times=2",
-     "status=503,drop", "drop\n", "delay=\uff11", "truncate", "truncate=-1", "truncate=1; before",
-     "truncate=1; html", "drop; html", "delay=1; html", "status=503; html; after", "drop; times=1; before",
-     "drop; before; after", "drop;", "; after", "reset=1", "hang=60", "hold=1", "truncate=1000000",
-     "extra=1", "extra; before", "extra; html"],
+    ["", "status", "status=", "status=200", "status=200; after", "status=201; html", "status=600",
+     "status=5033", "delay=30001", "delay=-1", "delay=1.5", "DROP", "drop=1", "drop; times=0",
+     "drop; times=", "drop; times=1; times=2", "status=503,drop", "drop\n", "delay=\uff11", "truncate",
+     "truncate=-1", "truncate=1; before", "truncate=1; html", "drop; html", "delay=1; html",
+     "status=503; html; after", "drop; times=1; before", "drop; before; after", "drop;", "; after",
+     "reset=1", "hang=60", "hold=1", "truncate=1000000", "extra=1", "extra; before", "extra; html"],
 )  # fmt: skip
 def test_any_other_text_is_not_a_fault(text: str) -> None:
     assert parse_fault(text) is None
-    assert "status=CODE" in (fault_problem(text) or "")
+    assert "status=CODE (400 to 599; 200 needs html)" in (fault_problem(text) or "")
 
 
 @pytest.mark.parametrize(

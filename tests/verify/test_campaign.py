@@ -420,7 +420,7 @@ class TestArguments:
             ({"fulfil_at": "paid"}, "fulfil_at must be one of awaiting_payment, .*, failed, not 'paid'"),
             ({"scenarios": ["expired"]}, "there is no scenario 'expired'; there are happy_path, "),
             ({"scenarios": []}, "scenarios must name at least one scenario"),
-            ({"faults": ["explode"]}, r"'explode' must be status=CODE \(400 to 599\), delay="),
+            ({"faults": ["explode"]}, r"'explode' must be status=CODE \(400 to 599; "),
             ({"only": "expired"}, "there is no scenario 'expired'; there are happy_path, "),
             ({"only": "happy_path/getPayment"}, "'getPayment' must be like getPayment@5=drop"),
             ({"only": "happy_path/getPayment=explode"}, "'explode' must be status=CODE"),

@@ -66,7 +66,7 @@ class TestTokens:
         ("part", "message"),
         [
             *((part, f"{part!r} must be like getPayment@5=drop") for part in NO_FAULTS),
-            ("getPayment=drop+sideways", "'drop; sideways' must be status=CODE (400 to 599), "),
+            ("getPayment=drop+sideways", "'drop; sideways' must be status=CODE (400 to 599; "),
             ("getPayment@45=meet+0", "'meet; 0' must be status=CODE"),
             ("createPayment=crash+3ms", "'crash; 3ms' must be status=CODE"),
         ],

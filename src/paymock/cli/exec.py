@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -38,7 +39,9 @@ class _ExecCommand(click.Command):
 
 @click.command(
     cls=_ExecCommand,
-    params=[one for one in serve.params if one.name not in ("ready_file", "exit_on_stdin_close")],
+    params=[
+        one for one in serve.params if one.name not in ("ready_file", "exit_on_stdin_close", "reuse_port")
+    ],
     context_settings={"allow_interspersed_args": False, "default_map": {"port": 0, "no_access_log": True}},
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -69,7 +72,7 @@ def exec(  # noqa: A001 - the name of the command
     arguments = ["--ready-file", "-", "--exit-on-stdin-close", *ctx.obj]
     with subprocess.Popen(  # noqa: S603 - the end of the block closes its standard input, and waits for it
         [sys.executable, *module, "serve", *arguments],
-        env={"PAYMOCK_NO_ACCESS_LOG": "1", **variables, "PAYMOCK_PORT": "0"},
+        env={"PAYMOCK_NO_ACCESS_LOG": "1", **variables, "PAYMOCK_PORT": "0", "PAYMOCK_REUSE_PORT": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # out of reach of Ctrl-C, as on Windows in a group of its own
@@ -79,6 +82,8 @@ def exec(  # noqa: A001 - the name of the command
         if ready is None:
             ctx.exit(max(server.wait(), 0) or _SERVER_ENDED)
         variables["PAYMOCK_URL"] = json.loads(ready)["url"]
+        mark = f"PAYMOCK_EXEC_{secrets.token_hex(8)}"  # in what COMMAND starts, and in nothing else
+        variables[mark] = "1"
         signals = _SignalForwarder()
         try:
             process = subprocess.Popen(  # noqa: S603 - what the user has typed
@@ -101,7 +106,7 @@ def exec(  # noqa: A001 - the name of the command
         if signals.has_stop or server.returncode is not None:
             from paymock.verify.process import end_processes_with  # imported here, since it takes long
 
-            end_processes_with(f"PAYMOCK_URL={variables['PAYMOCK_URL']}", _GRACE_SECONDS)
+            end_processes_with(f"{mark}=1", _GRACE_SECONDS)
         if server.returncode is not None:
             ctx.exit(_SERVER_ENDED)
         ctx.exit(status if status >= 0 else 128 - status)

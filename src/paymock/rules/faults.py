@@ -35,16 +35,16 @@ _BEFORE = (FaultKind.STATUS, FaultKind.DELAY)
 """The kinds that apply before the request is carried out, unless they say `after`."""
 
 _FAULT = re.compile(
-    r"(?:(status)=([45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold|extra))"
+    r"(?:(status)=(200|[45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold|extra))"
     r"(?:[ \t]*;[ \t]*(before|after))?"
     r"(?:[ \t]*;[ \t]*(html))?"
     r"(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
 )
 
 FAULT_FORM = (
-    f"status=CODE (400 to 599), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang, hold (in a rule "
-    "only), extra or truncate=BYTES; then, if wanted and in this order, ; before or ; after (extra and "
-    "truncate: after only), ; html (status only), ; times=N"
+    f"status=CODE (400 to 599; 200 needs html), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang, "
+    "hold (in a rule only), extra or truncate=BYTES; then, if wanted and in this order, ; before or ; after "
+    "(extra and truncate: after only), ; html (status only), ; times=N"
 )
 """What a fault looks like, for messages."""
 
@@ -61,7 +61,8 @@ STATUS_FAULT = FaultRow(
     "status=503",
     "before",
     "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
-    "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope",
+    "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope; with "
+    "it, 200 too, which looks like success",
 )
 
 FAULT_ROWS = (
@@ -109,6 +110,7 @@ FAULT_ROWS = (
 FAULT_PRESETS = (
     ("503 error", "status=503", "The service is overloaded."),
     ("Gateway page", "status=502; html", "A proxy answers, with HTML in place of JSON."),
+    ("False success", "status=200; html", "A proxy answers with a page and 200."),
     ("Slow", "delay=5000", "It takes five seconds longer."),
     ("Reply lost", "drop", "The payment is made, but the connection closes without a reply."),
     ("Refused", "drop; before", "Nothing is made: the connection closes at once."),
@@ -159,6 +161,7 @@ def parse_fault(text: str) -> Fault | None:
         (kind is FaultKind.DELAY and number > MAX_DELAY)
         or (kind in (FaultKind.EXTRA, FaultKind.TRUNCATE) and not after)
         or (html and kind is not FaultKind.STATUS)
+        or (kind is FaultKind.STATUS and number == 200 and not html)
     ):
         return None
     return Fault(text, kind, number, after, html is not None, int(times) if times else None)

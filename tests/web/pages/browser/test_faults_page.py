@@ -15,6 +15,7 @@ def test_preset_text_and_switch_of_a_fault_agree(tab: Tab) -> None:
     for text, preset, carried_out, otherwise in (
         ("status=503", "503 error", False, "status=503; after"),
         ("status=502 ;after; html", "Gateway page", True, "status=502; html"),
+        ("200", "False success", False, "status=200; after; html"),
         ("delay=9; after", "Slow", True, None),
         ("drop; times=2", "Reply lost", True, "drop; before; times=2"),
         ("drop;before", "Refused", False, "drop"),

@@ -16,7 +16,7 @@ const prevents = (text) => /^status(?!.*after)|^(drop|reset|hang).*before/.test(
 const kind = (text) => text.replace(/\s|;\s*(after|before|times=\d*)|(?<=^delay|^truncate)=\d*/g, "") + (/^drop/.test(text) && prevents(text));
 
 function sync() {
-  fault.value = fault.value.replace(/^[45]\d\d$/, "status=$&");
+  fault.value = fault.value.replace(/^[45]\d\d$/, "status=$&").replace(/^200$/, "status=200; html");
   for (const part of form.querySelectorAll("[data-path]")) part.hidden = part.disabled = part.dataset.path !== path.value;
   for (const card of preset) card.checked = kind(card.value) === kind(fault.value);
   after.checked = !prevents(fault.value);
