@@ -49,6 +49,7 @@ async def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox()
     await other.control.advance(SANDBOX, Advance(seconds=60))
     await other.control.overrides.add(SANDBOX, SetNext(scenario="no_payment_expired"))
     expired = one.create("order-1002-payment", expires_at="2030-01-31T12:00:30Z")
+    one.clock.advance(30)  # past by the clock of the system, and, as the other knows, by that of the sandbox
     assert (await refusal(expired)).kind.code == "validation_failed"
     payment, _ = await one.create("order-1002-payment")
     assert payment.created_at == "2030-01-31T12:01:00.000Z"

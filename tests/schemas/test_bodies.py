@@ -18,6 +18,14 @@ from paymock.schemas.validation import Problems, checker_for
     [
         (SetClock, {"speed": 0}, {}),
         (SetClock, {"speed": 10_001}, {"speed": "must be a number, at least 0 and at most 10,000"}),
+        (SetClock, {"now": "2000-01-01T00:00:00Z", "speed": 0}, {}),
+        (SetClock, {"now": "2000-01-01T00:00:00+00:01"}, {"now": "must be in the years 2000 to 2100"}),
+        (SetClock, {"now": "2101-01-01T00:00:00Z"}, {"now": "must be in the years 2000 to 2100"}),
+        (
+            SetClock,
+            {"now": "2024-02-30T12:00:00Z", "speed": None},
+            {"now": "must be", "speed": "must be a number"},
+        ),
         (Advance, {"seconds": 0}, {"seconds": "must be a number, more than 0 and at most 31,536,000"}),
         (AdvancePayment, {"to": "end"}, {}),
         (AdvancePayment, {"to": "paid"}, {"to": "must be one of awaiting_payment,"}),

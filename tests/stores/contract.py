@@ -158,6 +158,18 @@ class StoreContract:
         assert await store.replace("sandbox", STATE, b"1", b"2", expected_state=b"1")
         assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
 
+    async def test_an_empty_sandbox_is_changed_before_or_after_an_addition(self, store: Store) -> None:
+        """A creation by another process is not noticed by the state, which it leaves."""
+        replace = partial(store.replace, "sandbox", STATE, if_empty=True)
+        assert await replace(None, b"1", expected_state=None)
+        assert await replace(b"1", b"2", expected_state=b"1")
+        assert (await store.add("sandbox", "key", b"new", kind="a", expected_state=b"1")).state == b"2"
+        await store.add("sandbox", "key", b"new", kind="a", expected_state=b"2")
+        assert not await replace(b"1", b"3", expected_state=b"1")
+        with pytest.raises(PaymockError, match="Reset the sandbox first"):
+            await replace(b"2", b"3", expected_state=b"2")
+        assert await store.get("sandbox", STATE) == [b"2"]
+
     async def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
         add = partial(store.add, "sandbox", kind="a")
         assert await add("one", b"1", expected_state=None, new_state=b"s") == (None, None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from paymock.app.faults import FaultRules, Overrides
@@ -21,11 +22,12 @@ from paymock.app.waits import Waits
 from paymock.payments import records, views
 from paymock.payments.files import Catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import state_at
-from paymock.rules.times import LATEST, to_rfc3339
+from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.sandbox.sandboxes import KeyedRequest, RetryDeadline, Sandboxes, SandboxSnapshot, replay_of
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
@@ -81,19 +83,27 @@ class ControlService:
         return clock_of(await self._sandboxes.snapshot(sandbox))
 
     async def set_clock(self, sandbox: str, setting: schemas.SetClock) -> schemas.VirtualClock:
-        """Set the speed from now on.
+        """Set the speed from now on, or the time, and the speed if given.
 
-        A lower speed takes effect when every process knows it, so that no process has shown later times.
+        A lower speed takes effect when every process knows it, so that no process has shown later times. Only
+        an empty sandbox is set to a time, so that none of a payment goes back: in one step, so that it is
+        either before or after a creation.
+
+        Raises PaymockError `validation_failed`, or `sandbox_not_empty`.
         """
+        if setting.now is UNSET and setting.speed is UNSET:
+            raise validation_failed({"speed": "is required"})
+        start = None if setting.now is UNSET else parse_rfc3339(setting.now)
 
-        speed = setting.speed
-
-        def with_speed(snapshot: SandboxSnapshot) -> SandboxRecord:
-            clock = snapshot.clock
+        def changed(snapshot: SandboxSnapshot) -> SandboxRecord:
+            clock, real = snapshot.clock, snapshot.real
+            speed = clock.speed if setting.speed is UNSET else setting.speed
             delay = self._sandboxes.propagation_ms if speed < clock.speed else 0
-            return replace(snapshot.record, clock=clock.with_speed(speed, snapshot.real, delay))
+            if start is not None:
+                clock, delay = ClockSetting(real, start, clock.speed), 0
+            return replace(snapshot.record, clock=clock.with_speed(speed, real, delay))
 
-        after = await self._sandboxes.change(sandbox, with_speed)
+        after = await self._sandboxes.change(sandbox, changed, if_empty=start is not None)
         await self._sandboxes.until(after.clock.since_real)
         return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 

@@ -75,14 +75,14 @@ class PaymentsService:
         DecisionNeeded. Specification: "POST /v1/payments", "Limits".
         """
 
-        def new(token: str, now: int, sandbox: SandboxRecord) -> _NewPayment:
-            sandbox = after_decision(request.decision, sandbox, CREATE_PAYMENT)
-            record = self._record(request, token, now, self.scenarios[scenario or DEFAULT_SCENARIO])
+        def new(token: str, snapshot: SandboxSnapshot) -> _NewPayment:
+            sandbox = after_decision(request.decision, snapshot.record, CREATE_PAYMENT)
+            record = self._record(request, token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
             if scenario is None and sandbox.scenarios:
                 sandbox, override = take_scenario(sandbox, record.order_id)
                 if override is not None:
                     chosen = scenario_of(override.value, override.custom_scenario)
-                    record = self._record(request, token, now, chosen)
+                    record = self._record(request, token, snapshot, chosen)
             return record, sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, new)
@@ -96,13 +96,15 @@ class PaymentsService:
     def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
         """Whether a request with an unused key creates a payment."""
         try:
-            self._record(request, "", sandbox.now, self.scenarios[DEFAULT_SCENARIO])
+            self._record(request, "", sandbox, self.scenarios[DEFAULT_SCENARIO])
         except PaymockError:
             return False
         return True
 
-    def _record(self, request: KeyedRequest, token: str, now: int, scenario: Scenario) -> PaymentRecord:
-        creation = views.CreationContext(token, request.fingerprint, scenario, now)
+    def _record(
+        self, request: KeyedRequest, token: str, sandbox: SandboxSnapshot, scenario: Scenario
+    ) -> PaymentRecord:
+        creation = views.CreationContext(token, request.fingerprint, scenario, sandbox.now, sandbox.real)
         return views.create_record(request.body, creation, self._catalog, self._fee_bps)
 
     async def payment(self, sandbox: str, payment_id: str) -> RenderedPayment:
@@ -118,9 +120,10 @@ class PaymentsService:
         /v1/webhooks".
         """
 
-        def new(token: str, now: int, sandbox: SandboxRecord) -> _NewEndpoint:
-            sandbox = after_decision(request.decision, sandbox, CREATE_ENDPOINT)
-            return views.create_endpoint_record(request.body, token, request.fingerprint, now), sandbox
+        def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:
+            sandbox = after_decision(request.decision, snapshot.record, CREATE_ENDPOINT)
+            body, fingerprint = request.body, request.fingerprint
+            return views.create_endpoint_record(body, token, fingerprint, snapshot.now), sandbox
 
         created = await self._sandboxes.create(request, EndpointRecord, new, limit=views.MAX_ENDPOINTS)
         if created.replayed:

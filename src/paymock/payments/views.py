@@ -73,12 +73,15 @@ MAX_DEPOSITS = 100
 
 
 class CreationContext(msgspec.Struct, frozen=True):
-    """What a record contains besides the request. `now` is in milliseconds since the epoch."""
+    """What a record contains besides the request. `now` is in milliseconds since the epoch, and so is `real`,
+    the time of the system.
+    """
 
     token: str
     fingerprint: bytes
     scenario: Scenario
     now: int
+    real: int = LATEST
 
 
 def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps: int) -> PaymentRecord:
@@ -104,7 +107,7 @@ def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps
         _check_route(body, catalog, problems)
     expires_at = request.expires_at if request else _text_at(body, "expires_at")
     expiry = parse_rfc3339(expires_at) if expires_at is not None else None
-    if expiry is not None and expiry <= context.now:
+    if expiry is not None and expiry <= min(context.now, context.real):  # a client may follow either clock
         now = to_rfc3339(context.now)
         problems.setdefault("expires_at", f"must be in the future; the mock's clock says {now}")
     amount = request.receive.amount if request else _text_at(body, "receive", "amount")

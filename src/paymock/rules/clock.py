@@ -7,7 +7,7 @@ continues where the old one stands. So only an advance makes virtual time jump, 
 
 from typing import NamedTuple
 
-from paymock.rules.times import LATEST
+from paymock.rules.times import LATEST, parse_rfc3339, time_problem
 
 MIN_SPEED = 0.001
 """The lowest speed other than 0: a real second is the least virtual time, a millisecond."""
@@ -19,6 +19,18 @@ MAX_ADVANCE = 31_536_000
 
 MAX_PROPAGATION_MS = 50
 """The time within which every process learns of a change: the longest delay of a change of speed."""
+
+
+_EARLIEST_NOW, _LATEST_NOW = 946_684_800_000, 4_133_980_799_999
+"""The first millisecond of the year 2000 and the last of 2100: to what a clock can be set."""
+
+
+def now_problem(text: str) -> str | None:
+    """The reason why a clock cannot be set to the time `text`, or None when it can."""
+    at = parse_rfc3339(text)
+    if at is not None and not _EARLIEST_NOW <= at <= _LATEST_NOW:
+        return "must be in the years 2000 to 2100"
+    return time_problem(text)
 
 
 def is_speed(number: float) -> bool:

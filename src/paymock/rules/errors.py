@@ -117,6 +117,14 @@ _ROWS = (
         "Read the payment's timeline at `GET /_mock/payments/{id}`.",
     ),
     ErrorKind(
+        "sandbox_not_empty",
+        409,
+        "A clock is set only while its sandbox holds no payment and no webhook endpoint: their time never "
+        "jumps.",
+        "Reset the sandbox first (`POST /_mock/reset`), or use another: `KEY.NAME`, or in open mode another "
+        "`mk_test_NAME`.",
+    ),
+    ErrorKind(
         "payload_too_large",
         413,
         "The body is larger than 64 KiB.",

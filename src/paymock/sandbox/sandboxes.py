@@ -193,27 +193,29 @@ class Sandboxes:
         return self._locks.setdefault(sandbox, asyncio.Lock())
 
     async def change(
-        self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord]
+        self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord], *, if_empty: bool = False
     ) -> SandboxSnapshot:
         """Replace the sandbox's own record by the result of `compute`, unless that is the same object. Raises
-        what `compute` raises.
+        what `compute` raises, and PaymockError `sandbox_not_empty` as a store does.
         """
         deadline = RetryDeadline()
         while True:
             before = await self.snapshot(sandbox)
-            after = await self.store(before, compute(before))
+            after = await self.store(before, compute(before), if_empty=if_empty)
             if after is not None:
                 return after
             deadline.check()
 
-    async def store(self, before: SandboxSnapshot, record: SandboxRecord) -> SandboxSnapshot | None:
+    async def store(
+        self, before: SandboxSnapshot, record: SandboxRecord, *, if_empty: bool = False
+    ) -> SandboxSnapshot | None:
         """Replace the sandbox's own record, unless it is that of `before`, and return the sandbox after that;
-        None if it is no longer as before.
+        None if it is no longer as before. Raises PaymockError `sandbox_not_empty` as a store does.
         """
         if record is before.record:
             return before
         state = records.encode(record)
-        if not await self.replace(before, STATE, before.state, state):
+        if not await self.replace(before, STATE, before.state, state, if_empty=if_empty):
             return None
         return self._snapshot_of(before.sandbox, state, [], before.real)
 
@@ -224,12 +226,16 @@ class Sandboxes:
         old: bytes | None,
         new: bytes,
         addition: Addition | None = None,
+        *,
+        if_empty: bool = False,
     ) -> bool:
         """Store `new` under `key`, and the `addition`, if the value is still `old`, the sandbox is still as
-        in `snapshot`, and the key of the addition is free; return whether they were stored.
+        in `snapshot`, and the key of the addition is free; return whether they were stored. Raises
+        PaymockError `sandbox_not_empty` as a store does.
         """
-        replaced = await self._store.replace(
-            snapshot.sandbox, key, old, new, expected_state=snapshot.state, addition=addition
+        store, state = self._store, snapshot.state
+        replaced = await store.replace(
+            snapshot.sandbox, key, old, new, expected_state=state, addition=addition, if_empty=if_empty
         )
         if replaced:
             self.notifier.notify(snapshot.sandbox)
@@ -239,15 +245,15 @@ class Sandboxes:
         self,
         request: KeyedRequest,
         kind: type[R],
-        new: Callable[[str, int, SandboxRecord], tuple[R, SandboxRecord]],
+        new: Callable[[str, SandboxSnapshot], tuple[R, SandboxRecord]],
         limit: int | None = None,
     ) -> Creation[R]:
         """Return the record behind an idempotency key, which is created if it is missing.
 
-        `new` returns it for its token, the virtual time and the own record of the sandbox, with that record
-        after it. The token of the idempotency key is the key of the record, so that adding it is both the
-        insert and the check, and one of any number of concurrent duplicates is stored. Raises what `new`
-        raises, unless the key has been used; PaymockError `capacity_exceeded`, or the idempotency conflict.
+        `new` returns it for its token and the sandbox, with the own record of the sandbox after it. The token
+        of the idempotency key is the key of the record, so that adding it is both the insert and the check,
+        and one of any number of concurrent duplicates is stored. Raises what `new` raises, unless the key has
+        been used; PaymockError `capacity_exceeded`, or the idempotency conflict.
         Specification: "Limits".
         """
         if self._verified != self._store.connections:
@@ -262,7 +268,7 @@ class Sandboxes:
             if existing is None and state == snapshot.state:
                 real = self._clock()
                 try:
-                    record, after = new(token, snapshot.now, snapshot.record)
+                    record, after = new(token, snapshot)
                 except PaymockError:
                     state, existing = await self._store.get(sandbox, STATE, token)
                     if existing is None and state == snapshot.state:  # the key is unused

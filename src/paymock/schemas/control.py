@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed
+from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed, now_problem
 from paymock.rules.faults import FAULT_FORM, fault_problem
 from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import DepositStatus, PaymentStatus
@@ -42,6 +42,26 @@ MAX_PAGE = 200
 
 Seconds = Annotated[
     float, Meta(description="Seconds of virtual time; fractions down to 0.001.", gt=0, le=MAX_ADVANCE)
+]
+_Speed = Annotated[
+    float,
+    Meta(
+        description=f"Speed relative to real time: 0 to freeze it, or at least {MIN_SPEED}.",
+        ge=0,
+        le=MAX_SPEED,
+        examples=[10],
+        extra_json_schema={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_SPEED}},
+        extra=rule(is_speed, f"must be {SPEEDS}"),
+    ),
+]
+_Now = Annotated[
+    str,
+    Meta(
+        description="The time to go on from: RFC 3339 with an offset, in the years 2000 to 2100.",
+        examples=["2024-02-29T12:00:00Z"],
+        extra_json_schema={"format": "date-time"},
+        extra={"check": now_problem},
+    ),
 ]
 Target = Annotated[
     str,
@@ -159,19 +179,10 @@ class VirtualClock(Reply):
 
 
 class SetClock(Request):
-    """A change of speed."""
+    """A change of the speed; or, of an empty sandbox, the time, and the speed from then on."""
 
-    speed: Annotated[
-        float,
-        Meta(
-            description=f"Speed relative to real time: 0 to freeze it, or at least {MIN_SPEED}.",
-            ge=0,
-            le=MAX_SPEED,
-            examples=[10],
-            extra_json_schema={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_SPEED}},
-            extra=rule(is_speed, f"must be {SPEEDS}"),
-        ),
-    ]
+    speed: _Speed | UnsetType = UNSET
+    now: _Now | UnsetType = UNSET
 
 
 class Advance(Request):

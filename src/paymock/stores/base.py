@@ -110,10 +110,13 @@ class Store(Protocol):
         *,
         expected_state: bytes | None,
         addition: Addition | None = None,
+        if_empty: bool = False,
     ) -> bool:
         """Compare and set: store `new`, and the `addition` in the same step, if the value is still `old`
         (None: missing), the sandbox's own record is still `expected_state`, and the key of the addition is
         free. Return whether they were stored.
+
+        With `if_empty`, raises PaymockError `sandbox_not_empty` if the sandbox has values in lists.
         """
 
     async def page(

@@ -85,12 +85,15 @@ class MemoryStore:
         *,
         expected_state: bytes | None,
         addition: Addition | None = None,
+        if_empty: bool = False,
     ) -> bool:
         if self._values(sandbox, STATE, key) != [expected_state, old]:
             return False
         if addition is not None and self._values(sandbox, addition[0]) != [None]:
             return False
         contents = self._sandboxes.get(sandbox) or self._create(sandbox)
+        if if_empty and contents.kinds:
+            raise PaymockError("sandbox_not_empty")
         contents.values[key] = _compact(new)
         if addition is not None:
             self._insert(contents, addition)

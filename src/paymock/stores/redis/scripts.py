@@ -112,10 +112,11 @@ return 1
 
 REPLACE = Script("""
 local values = KEYS[1]
-local key, old, new, expected_state, sandbox, retention, added, added_value, kind = unpack(ARGV)
+local key, old, new, expected_state, sandbox, retention, if_empty, added, added_value, kind = unpack(ARGV)
 local current = redis.call('HMGET', values, STATE, key, added or STATE)
 if encode(current[1]) ~= expected_state or encode(current[2]) ~= old then return 0 end
 if added and current[3] then return 0 end
+if if_empty == '1' and redis.call('HLEN', values) > (current[1] and 1 or 0) then return -1 end
 redis.call('PUBLISH', CHANNEL, sandbox)
 if added then
     local _, list, names, counters = unpack(KEYS)
@@ -129,7 +130,7 @@ end
 if retention ~= '' or redis.call('TTL', values) >= 0 then retain_all(values, retention) end
 return 1
 """)
-"""Returns 1 if it was replaced, otherwise 0."""
+"""Returns 1 if it was replaced, otherwise 0; -1 if it was to be empty and is not."""
 
 RESET = Script("""
 local values, names, counters = unpack(KEYS)

@@ -94,6 +94,7 @@ class RedisStore:
         *,
         expected_state: bytes | None,
         addition: Addition | None = None,
+        if_empty: bool = False,
     ) -> bool:
         names = ["values"]
         if addition is not None:
@@ -103,7 +104,11 @@ class RedisStore:
             names.append("names")
         arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention_of(sandbox))
         names += self._counters
-        return bool(await self._run(scripts.REPLACE, sandbox, names, *arguments, *(addition or ())))
+        arguments += (int(if_empty), *(addition or ()))
+        reply = await self._run(scripts.REPLACE, sandbox, names, *arguments)
+        if reply < 0:
+            raise PaymockError("sandbox_not_empty")
+        return bool(reply)
 
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None

@@ -13,6 +13,7 @@ from paymock.rules.errors import PaymockError
 from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, METADATA, STATE, Change, companion_key
 
 SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
+LISTED = f"SELECT 1 FROM entry WHERE sandbox = {SANDBOX_ID} AND kind IS NOT NULL LIMIT 1"  # noqa: S608
 
 MAX_KEYS = 16
 """Most values that one statement reads. Prepared statements are cached, at 2 KiB per value, and a long one

@@ -119,10 +119,13 @@ class SqliteStore:
         *,
         expected_state: bytes | None,
         addition: Addition | None = None,
+        if_empty: bool = False,
     ) -> bool:
         def step(transaction: Transaction) -> bool:
             if select_values(transaction.connection, sandbox, (STATE, key)) != [expected_state, old]:
                 return False
+            if if_empty and transaction.connection.execute(queries.LISTED, (sandbox,)).fetchall():
+                raise PaymockError("sandbox_not_empty")
             if addition is not None and not transaction.add(sandbox, *addition):
                 return False
             transaction.upsert(sandbox, key, new)

@@ -34,11 +34,13 @@ OPERATIONS: tuple[Operation, ...] = (
         call=ControlService.set_clock,
         operation_id="setClock",
         tag="Time",
-        summary="Change the speed",
+        summary="Change the speed, or set the time",
         description="Lets virtual time run `speed` times as fast as real time, from now on. Speed 0 freezes "
-        "it. Time never jumps and never runs backwards.",
+        "it. Time never jumps and never runs backwards, unless `now` sets it, back or ahead: that is for a "
+        "sandbox which holds no payment and no webhook endpoint yet.",
         request=schemas.SetClock,
         reply=schemas.VirtualClock,
+        errors=("sandbox_not_empty",),
     ),
     ServiceOperation(
         route="POST /_mock/clock/advance",

@@ -73,7 +73,9 @@ func main() {
 	defaults := []string{service.NewConfiguration().Servers[0].URL, control.NewConfiguration().Servers[0].URL}
 	controls := control.NewAPIClient(controlConfiguration())
 
-	must(controls.TimeAPI.SetClock(background).SetClock(*control.NewSetClock(0)).Execute())
+	frozen := control.NewSetClock()
+	frozen.SetSpeed(0)
+	must(controls.TimeAPI.SetClock(background).SetClock(*frozen).Execute())
 	chains := []string{}
 	for _, chain := range must(client.ChainsAndAssetsAPI.ListChains(background).Execute()).Data {
 		chains = append(chains, chain.Id)

@@ -1,4 +1,4 @@
-from tests.support.client import DUE, Api, error_of, fields_of
+from tests.support.client import DUE, Api, error_of, fields_of, order
 
 TINY_SPEEDS = (5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
 """Numbers by which a division overflows, or leads to a time that never comes."""
@@ -15,6 +15,23 @@ class TestClock:
             reply = api.post("/_mock/clock/advance", json={"seconds": seconds})
             assert list(fields_of(reply)) == ["seconds"]
         assert api.get("/_mock/clock").json()["now"] == "2030-01-31T12:00:00.000Z"
+
+    def test_the_time_of_an_empty_sandbox_is_set_back_and_ahead(self, api: Api) -> None:
+        """`expires_at` may follow the clock of the system, too."""
+        assert fields_of(api.put("/_mock/clock", json={})) == {"speed": "is required"}
+        for now, expires_at in (
+            ("2024-02-29T12:00:00.000Z", "2024-02-29T12:00:01Z"),
+            ("2031-02-28T12:00:00.000Z", "2030-01-31T12:00:01Z"),
+        ):
+            for setting in ({"now": "2026-01-01T00:00:00Z", "speed": 0}, {"now": now}):
+                reply = api.put("/_mock/clock", json=setting)
+            assert reply.json() == {"now": now, "speed": 0}
+            assert "expires_at" in fields_of(api.create(order(expires_at="2024-02-29T12:00:00Z")))
+            assert api.created(expires_at=expires_at)["created_at"] == now
+            reply = api.put("/_mock/clock", json={"now": "2025-01-01T00:00:00Z"})
+            assert error_of(reply) == (409, "sandbox_not_empty")
+            assert api.get("/_mock/clock").json() == {"now": now, "speed": 0}
+            api.post("/_mock/reset")
 
     def test_minus_zero_is_zero(self, api: Api) -> None:
         for speed in (1, -0.0):
