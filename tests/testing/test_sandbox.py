@@ -1,3 +1,5 @@
+import sys
+import time
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,6 +16,19 @@ class TestTime:
         assert paymock.wait(payment["id"], "completed")["status"] == "completed"
         paymock.freeze()
         assert paymock.now() == paymock.now()
+
+    def test_waits_and_delays_end_while_a_test_freezes_the_time(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As freezegun does. The server is in this process, on the loop of asyncio."""
+        frozen = time.monotonic()
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+        with serve() as server, server.sandbox() as paymock, monkeypatch.context() as frozen_time:
+            frozen_time.setattr(time, "monotonic", lambda: frozen)
+            paymock.next(fault="delay=1")
+            payment = paymock.create()
+            with pytest.raises(NotReached, match=r"after 0\.01 s"):
+                paymock.wait(payment["id"], "completed", timeout=0.01)
 
 
 AN_ID: Any = "pay_x"

@@ -6,6 +6,8 @@ import os
 import re
 import socket
 import ssl
+import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,6 +50,11 @@ class Refused(Exception):
 
 class Unreachable(ConnectionError):
     """No server answers at the URL, the connection broke before the reply, or the reply is not paymock's."""
+
+
+def monotonic() -> float:
+    """Seconds on a clock that freezegun and time-machine leave alone."""
+    return time.monotonic() if sys.platform == "win32" else time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 class ConnectionPool:

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
-from paymock.client.http import DEFAULT_TIMEOUT, Call, Client, ConnectionPool, Json
+from paymock.client.http import DEFAULT_TIMEOUT, Call, Client, ConnectionPool, Json, monotonic
 from paymock.text import OPEN_KEY, SANDBOX_NAME
 
 MAX_WAIT = 60.0
@@ -488,13 +488,13 @@ class Sandbox:
         self, operation: str, timeout: float, query: Mapping[str, Any], **ids: str
     ) -> Iterator[Json]:
         """Yield the replies of requests that wait, until `timeout` real seconds have passed."""
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         while True:
-            sent_at = time.monotonic()
+            sent_at = monotonic()
             duration = min(max(0.0, deadline - sent_at), MAX_WAIT)
             waiting = {**query, "timeout": f"{duration:.3f}"}
             yield self.call(operation, query=waiting, timeout=duration + GRACE_PERIOD, **ids)
-            now = time.monotonic()
+            now = monotonic()
             if now >= deadline:
                 return
             if now < sent_at + duration - _RETRY_PAUSE:

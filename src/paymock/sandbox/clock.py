@@ -1,7 +1,9 @@
 """The system clock. No other module reads it for the mock."""
 
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from paymock.stores.base import Store, StoreError
@@ -11,6 +13,10 @@ MAX_DIFFERENCE_MS = 60_000
 
 _MIN_JUMP_NS = 1_000_000_000
 """Smaller differences between clocks are drift."""
+
+monotonic_ns: Callable[[], int] = time.monotonic_ns
+if sys.platform != "win32":  # freezegun and time-machine, in the process of a server in a thread, spare this
+    monotonic_ns = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):

@@ -5,6 +5,7 @@ serve.
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TextIO
@@ -14,7 +15,7 @@ from paymock.http.connections import raise_file_limit
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.clock import Clock, SystemClock, synchronize
+from paymock.sandbox.clock import Clock, SystemClock, monotonic_ns, synchronize
 from paymock.sandbox.sandboxes import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
 from paymock.server.announce import Announcer, Output
@@ -128,11 +129,13 @@ def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
 @contextlib.contextmanager
 def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SECONDS) -> Iterator[str]:
     """Run a server with an in-memory store in a thread of this process within the block, and yield its URL.
-    It handles no signals. At the end it waits up to `grace` seconds for requests in progress.
+    It handles no signals. At the end it waits up to `grace` seconds for requests in progress. Its clock does
+    not follow the wall clock, which tests in this process may replace.
 
     Raises StartError, FileError.
     """
-    clock = SystemClock(log.warning)
+    offset = time.time_ns() - monotonic_ns()
+    clock = SystemClock(log.warning, lambda: monotonic_ns() + offset, monotonic_ns)
     store = open_store(settings.store, limits={PaymentRecord.KIND: settings.payment_capacity})
     metadata = new_metadata(clock(), settings.speed, settings.seed)
     applications = create_applications(settings, store, metadata, clock, log)

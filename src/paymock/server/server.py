@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -77,6 +78,9 @@ class Server:
                 stack.enter_context(handling_signals(on_signal, {*to_stop, *HANGUP}))
             runner = stack.enter_context(asyncio.Runner(loop_factory=new_event_loop))
             self._loop = runner.get_loop()
+            if sys.platform != "win32" and isinstance(self._loop, asyncio.BaseEventLoop):
+                # Timers go on while tests in this process freeze the time.
+                self._loop.time = partial(time.clock_gettime, time.CLOCK_MONOTONIC)  # type: ignore[method-assign]
             if self._watch_stdin:  # in a thread, since an event loop can read neither files nor on Windows
                 threading.Thread(target=watch_stdin, daemon=True).start()
             runner.run(self._serve())

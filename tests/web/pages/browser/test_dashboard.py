@@ -197,6 +197,9 @@ def test_empty_sandbox_offers_a_command_and_all_scenarios_and_is_reset(tab: Tab,
     expect(tab.orders()).to_have_text([f"order-{1001 + number}" for number in range(len(SCENARIOS))])
     expect(tab.pace).to_have_text(f"running {TIMES}10")
     expect(tab.page.get_by_role("main")).to_be_focused()
+    tab.rows().first.get_by_role("link").click()
+    api.advance(3_600)
+    expect(tab.pace).to_have_text(f"running {TIMES}1")  # on whichever page, when the last has ended
 
 
 def test_requests_appear_as_they_come_and_are_filtered_and_cleared(tab: Tab, api: Sandbox) -> None:

@@ -4,7 +4,7 @@ import { keyInCommand, request, root } from "./api.js";
 import { by, show } from "./dom.js";
 import { duration } from "./format.js";
 import { fragment, update } from "./fragment.js";
-import { attempt, now, start } from "./shell.js";
+import { attempt, now, playUntil, start } from "./shell.js";
 import { move } from "./timeline.js";
 
 const BATCH = 100, TYPING_MS = 150, AT_TOP = 200;
@@ -125,11 +125,14 @@ function tick() {
 /** Creates a payment for each scenario, the last one first: the list then has their order. */
 async function play() {
   const example = JSON.parse(by("example").textContent), scenarios = [...by("new-form").elements.scenario];
+  let created, lasts = 0;
   for (let number = scenarios.length; number--;) {
     const { value } = scenarios[number];
-    await request("POST", "/v1/payments", { ...example, order_id: `order-${1001 + number}` }, { "Idempotency-Key": `play-${value}`, "X-Mock-Scenario": value });
+    const payment = await request("POST", "/v1/payments", { ...example, order_id: `order-${1001 + number}` }, { "Idempotency-Key": `play-${value}`, "X-Mock-Scenario": value });
+    created = Date.parse(payment.created_at);
   }
-  await request("PUT", "/_mock/clock", { speed: 10 });
+  for (const { timeline } of (await request("GET", "/_mock/scenarios")).data) lasts = Math.max(lasts, timeline.at(-1).offset_seconds);
+  await playUntil(created + 1000 * lasts);
   by("main").focus();
 }
 

@@ -9,6 +9,7 @@ import { accepted, openSandbox, sandboxForm } from "./sandboxes.js";
 import { follow, pause } from "./stream.js";
 
 const clock = { now: 0, speed: 0, at: 0 };
+const PLAYED = 10; // the speed at which all scenarios are played
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 let lostAt = null, focused, started;
 
@@ -59,7 +60,9 @@ export function start({ load, tick = () => {}, paymentId }) {
   creationDialog();
   setInterval(() => {
     showTime();
-    if (clock.at && lostAt === null) tick();
+    if (!clock.at || lostAt !== null) return;
+    tick();
+    if (now() >= (played()?.end ?? Infinity)) attempt(putSpeedBack);
   }, calm ? 1000 : 200);
   const url = `${root}/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
   const due = new Set();
@@ -116,6 +119,22 @@ function setClock({ now: at, speed }) {
   by("speed").textContent = speed ? `running ×${speed}` : "frozen";
   for (const button of document.querySelectorAll("[data-speed]")) button.ariaPressed = String(Number(button.dataset.speed) === speed);
   showTime();
+}
+
+const playedItem = () => `paymock.played ${sandboxName(key())}`;
+const played = () => JSON.parse(sessionStorage.getItem(playedItem()));
+
+/** Lets the sandbox run at ×10 until `end`, in virtual milliseconds; the page of this tab then puts its speed back. */
+export async function playUntil(end) {
+  const speed = played()?.speed ?? clock.speed;
+  setClock(await request("PUT", "/_mock/clock", { speed: PLAYED }));
+  sessionStorage.setItem(playedItem(), JSON.stringify({ speed, end }));
+}
+
+async function putSpeedBack() {
+  const { speed } = played();
+  sessionStorage.removeItem(playedItem());
+  if (clock.speed === PLAYED) setClock(await request("PUT", "/_mock/clock", { speed })); // nobody has changed it since
 }
 
 const showTime = () => {
