@@ -1,4 +1,5 @@
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +117,17 @@ def test_the_keys_of_a_file_are_added(tmp_path: Path, content: bytes, keys: tupl
         (b"\n # key-1\n\n", "the file of API keys {} has no key"),
         (b"key-1\n\nsecret two\n", "{}, line 3: an API key must consist of"),
         (b"caf\xe9", "cannot read the file of API keys {}: it is not UTF-8"),
+        (b"own.secret-1", "an API key is KEY.NAME of another one"),
+        ("FIFO", "cannot read the file of API keys {}: it is not a regular file"),
     ],
 )
 def test_a_file_of_keys_that_cannot_be_used_is_refused_without_showing_a_key(
-    tmp_path: Path, content: bytes | None, reason: str
+    tmp_path: Path, content: bytes | str | None, reason: str
 ) -> None:
     file = tmp_path / "keys.txt"
-    if content is not None:
+    if content == "FIFO":
+        os.mkfifo(file)
+    elif isinstance(content, bytes):
         file.write_bytes(content)
     settings = Settings(api_keys=("own",), api_keys_file=file)
     assert not settings.open_mode

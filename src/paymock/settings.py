@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import SPEEDS, is_speed
+from paymock.text import NAMED_KEY
 
 DEFAULT_PORT, MAX_PORT = 8402, 65_535
 MEMORY_STORE = "memory://"
@@ -139,7 +140,9 @@ class Settings:
         exposed = [each for each in (address, *metrics) if anybody and not each.on_loopback]
         would = "let anybody in" if address in exposed else "let anybody read the metrics"
         bound = self.host if address in exposed else self.metrics_address
+        prefixes = {match[1] for match in map(NAMED_KEY.fullmatch, self.api_keys) if match}
         for is_wrong, message in (
+            (prefixes.intersection(self.api_keys), "an API key is KEY.NAME of another one, which it reveals"),
             (not has_speed, f"speed must be {SPEEDS}, not {self.speed!r}"),
             (is_empty, "the host and the ready file must not be empty"),
             (not has_root_path, "a root path begins with / and does not end with it, such as /paymock"),
@@ -189,6 +192,8 @@ class Settings:
         if path is None:
             return self
         try:
+            if path.exists() and not path.is_file():  # a pipe could wait for ever
+                raise OSError(0, "it is not a regular file")
             lines = path.read_text(encoding="utf-8-sig").split("\n")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"

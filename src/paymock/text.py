@@ -17,6 +17,7 @@ _SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
 SANDBOX_NAME = "[A-Za-z0-9_-]{1,64}"
 """The NAME in the API keys `mk_test_NAME` and `KEY.NAME`, as a pattern."""
 
+NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")
 OPEN_KEY = re.compile(f"mk_test_{SANDBOX_NAME}")
 _STATUS_WIDTH = 20
 

@@ -39,7 +39,7 @@ def test_requests_are_followed_until_an_interrupt(
         api.get(f"/v1/payments/{path}")
     with terminal.start("requests", "--follow", "--limit", "1") as process:
         shown = read_lines(process, 1)
-        wait_until(lambda: server.app.waiting == 1)
+        wait_until(lambda: server.app.notifier.waiting == 1)
         api.get("/_mock/clock")  # below /v1 only
         for path in ("payments/third", "chains", "no-such-path"):
             api.get(f"/v1/{path}")

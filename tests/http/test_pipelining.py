@@ -120,5 +120,5 @@ def test_a_pipelined_wait_ends_when_its_client_leaves(server: RunningServer) -> 
     path = f"/_mock/payments/{json.loads(created.body)['id']}/wait?status=completed&timeout=60"
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         connection.sendall(raw.request("GET", path, AUTHORIZED) + GET)
-        wait_until(lambda: server.app.waiting)
-    wait_until(lambda: not server.app.waiting, 30)
+        wait_until(lambda: server.app.notifier.waiting)
+    wait_until(lambda: not server.app.notifier.waiting, 30)

@@ -43,8 +43,9 @@ def banner(metrics: str | None = None, url: str = URL, **options: Any) -> str:
         ("sqlite:///var/lib/paymock.db?synchronous=normal", "sqlite:///var/lib/paymock.db"),
         ("sqlite:////var/lib/paymock.db", "sqlite:///var/lib/paymock.db"),
         ("sqlite:paymock.db?synchronous=normal", f"sqlite://{Path.cwd()}/paymock.db"),
-        ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://"),
-        ("rediss+sentinel://:secret@redis.example/paymock", "rediss+sentinel://"),
+        ("redis://user:secret@redis.example:6379/1?client_name=secret", "redis://redis.example:6379/1"),
+        ("redis://user:secret/@redis.example/secret@[::1]:6379", "redis://[::1]:6379"),
+        ("rediss+sentinel://:secret@a:1,b:2/paymock/3", "rediss+sentinel://a:1,b:2/paymock/3"),
     ],
 )
 def test_the_banner_shows_no_secret_of_the_store(store: str, shown: str) -> None:
@@ -92,15 +93,17 @@ def test_the_event_has_what_a_program_needs() -> None:
 
 
 def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None:
-    path = tmp_path / "ready.json"
-    path.write_text("an earlier one")
+    """It is written through no link."""
+    path, other, draft = (tmp_path / name for name in ("ready.json", "other", f".ready.json.{os.getpid()}"))
+    for link in (path, draft):
+        link.symlink_to(other)
     announcer = Announcer(replace(DEFAULT, ready_file=path))
     announcer.ready(listeners(URL, METRICS_URL))
     written = json.loads(path.read_text())
     assert written == {"url": URL, "port": 8402, "pid": os.getpid(), "metrics": f"{METRICS_URL}/metrics"}
     for _ in range(2):
         announcer.remove_ready_file()
-        assert list(tmp_path.iterdir()) == []
+        assert list(tmp_path.iterdir()) == [draft]
 
 
 def test_a_ready_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:

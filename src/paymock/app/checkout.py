@@ -32,6 +32,7 @@ class CheckoutService:
     def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
         self._sandboxes = sandboxes
+        self.waiting_request = sandboxes.notifier.waiting_request
 
     async def show(self, payment_id: str) -> CheckoutView:
         """Return the current checkout. Raises PaymockError `payment_not_found`."""
@@ -75,6 +76,11 @@ class CheckoutService:
             except PaymockError:
                 if not started:
                     raise
+
+    def owner_of(self, payment_id: str) -> str:
+        """Return whose limits the followers of this checkout count against."""
+        sandbox = self._sandbox_of(payment_id)
+        return self._sandboxes.owners.get(sandbox, sandbox)
 
     def _sandbox_of(self, payment_id: str) -> str:
         token = parse_token(payment_id, PAYMENT_PREFIX)

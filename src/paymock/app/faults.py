@@ -162,6 +162,7 @@ class FaultInjection:
         self._sandboxes = sandboxes
         self._payments = payments
         self.waiting_request = sandboxes.notifier.waiting_request
+        self.sleep_until = sandboxes.notifier.sleep_until
 
     def has_rule_for(self, sandbox: str, operation: str) -> bool:
         """Whether a rule may select this operation, by the sandbox as this process has seen it last."""

@@ -58,7 +58,7 @@ class Feed:
         self._shared: dict[str, _SharedSnapshots] = {}
 
     async def follow(
-        self, sandbox: str, payment_id: str | None = None, owner: str | None = None
+        self, sandbox: str, payment_id: str | None = None
     ) -> AsyncGenerator[schemas.SandboxChanged, None]:
         """Tell the changes of the journal, of the newest payments, and of the payment with `payment_id`: at
         first all, then each, and at least every RESYNC_SECONDS the time, until the server stops.
@@ -82,7 +82,7 @@ class Feed:
 
         shared.followers += 1
         try:
-            following = self._sandboxes.notifier.follow(sandbox, observe, owner=owner, additions=True)
+            following = self._sandboxes.notifier.follow(sandbox, observe, additions=True)
             async with aclosing(following) as observations:
                 async for current, previous in observations:
                     now, changed = current.value.sandbox, list[schemas.Changed]()

@@ -16,9 +16,11 @@ from paymock.http.routing import CHECKOUT, METHODS, PUBLIC, Match
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.settings import OPEN_KEY_EXAMPLE, Address
-from paymock.text import OPEN_KEY, SANDBOX_NAME
+from paymock.text import NAMED_KEY, OPEN_KEY
 
-_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]", "host.docker.internal")
+"""No DNS server of an attacker answers for any of them."""
+
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
 
 _CACHED_HOSTS, _CACHED_KEYS, _MAX_CACHED_LENGTH = 256, 10_000, 256
@@ -38,10 +40,12 @@ class AllowedHosts:
     def check(self, request: Request) -> None:
         """Check the Host header. Health checks beyond loopback may name any host: they connect to an address.
 
-        Raises PaymockError `bad_request` without exactly one valid Host header, and `misdirected_request` if
-        the host is not allowed.
+        Raises PaymockError `bad_request` without exactly one valid Host header, which HTTP/1.0 need not have,
+        and `misdirected_request` if the host is not allowed.
         """
         value = request.headers.get(b"host", b"")
+        if not request.is_current and b"host" not in request.headers:
+            return  # RFC 9112, 3.2; every browser sends one
         if value in self.accepted and b"host" not in request.repeated:
             return
         try:
@@ -59,7 +63,6 @@ class AllowedHosts:
 
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
-_NAMED_KEY = re.compile(f"(.+)[.]{SANDBOX_NAME}")
 
 Identity = tuple[str, str]
 """What a key opens: the sandbox, and that of its owner, which is K for `K.NAME`."""
@@ -107,7 +110,7 @@ class Keyring:
         sandbox = sandbox_of(token)
         if not self._keys:
             return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
-        match = _NAMED_KEY.fullmatch(token)
+        match = NAMED_KEY.fullmatch(token)
         key = match[1] if match else ""
         # All keys are compared, in constant time, so that response times do not reveal them.
         is_key, is_named = (

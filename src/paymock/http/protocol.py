@@ -417,6 +417,11 @@ class HttpProtocol(asyncio.Protocol):
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
+    def end(self) -> None:
+        self._last = True
+        self.gone()
+        self._notify_gone()
+
     def send_continue(self) -> None:
         request = self._request
         if request and request.is_current and request.headers.get(b"expect", b"").lower() == b"100-continue":

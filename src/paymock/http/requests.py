@@ -31,6 +31,9 @@ class Client(Protocol):
     def gone(self) -> asyncio.Future[None]:
         """A future that is done when the client has closed the connection, or its side of it."""
 
+    def end(self) -> None:
+        """End what the request waits for, and the connection after the reply."""
+
     def send_continue(self) -> None:
         """Ask a client that waits for it to send the body: RFC 9110, 10.1.1."""
 
@@ -164,6 +167,11 @@ class Request(msgspec.Struct, eq=False):
         if body.decoded is msgspec.UNSET:
             body.decoded = json_decoding.decode(await body.read(self.client))
         return body.decoded
+
+    def end(self) -> None:
+        """End what this request waits for, and its connection after the reply."""
+        if self.client is not None:
+            self.client.end()
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`. The body must have been read before.

@@ -1,7 +1,7 @@
 """Responses: JSON, errors in their envelope, event streams; and their header lines."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from functools import cache
 
 import msgspec
@@ -109,13 +109,18 @@ def refusal(error: PaymockError, request: Request) -> Response:
     return replace(response, body=msgspec.json.encode(ErrorEnvelope(error=detail)))
 
 
-async def event_stream(messages: AsyncGenerator[msgspec.Struct, None]) -> Response:
-    """Return a response that pushes `messages` as events in JSON. Raises what the first one raises."""
+async def event_stream(
+    messages: AsyncGenerator[msgspec.Struct, None], waiting: AbstractContextManager[None]
+) -> Response:
+    """Return a response that pushes `messages` as events in JSON, counted as `waiting`. Raises what that or
+    the first message raises.
+    """
 
     async def encoded() -> AsyncGenerator[bytes, None]:
-        async with aclosing(messages):
-            async for message in messages:
-                yield b"data: " + msgspec.json.encode(message) + b"\n\n"
+        with waiting:
+            async with aclosing(messages):
+                async for message in messages:
+                    yield b"data: " + msgspec.json.encode(message) + b"\n\n"
 
     events = encoded()
     first = await anext(events, b"")

@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import Generic, NamedTuple, TypeVar
 
@@ -116,30 +116,35 @@ class Notifier:
         self.waiting = 0
         """How many requests wait, for a change or for the end of a fault."""
 
-        self._waiting_of: Counter[str] = Counter()
+        self._waiting_of: Index[str, Callable[[], None]] = Index()  # what ends them, by owner
         self.max_waiting = math.inf
-        """How many may, each on a connection; those of one owner on half of these."""
+        """How many may, each on a connection; those of one owner, K with all K.NAME, on half of these."""
 
     @contextmanager
-    def waiting_request(self, owner: str) -> Iterator[None]:
-        """Count a request of `owner` that waits within the block. Raises PaymockError `capacity_exceeded`
-        beyond `max_waiting`.
+    def waiting_request(self, owner: str, end: Callable[[], None]) -> Iterator[None]:
+        """Count a request of `owner` that waits within the block; `end` ends it and its connection. Beyond
+        `max_waiting`, calls that, since idle connections of others would be closed for this one, and raises
+        PaymockError `capacity_exceeded`.
         """
-        own = self._waiting_of[owner]
+        own = len(self._waiting_of.get(owner, ()))
         if self.waiting >= self.max_waiting or 2 * own >= self.max_waiting:
+            end()
             raise PaymockError(
                 "capacity_exceeded",
                 f"{self.waiting} requests of this process wait already, {own} of them with this API key.",
             )
         self.waiting += 1
-        self._waiting_of[owner] += 1
         try:
-            yield
+            with self._waiting_of.entry(owner, end):
+                yield
         finally:
             self.waiting -= 1
-            self._waiting_of[owner] -= 1
-            if not self._waiting_of[owner]:
-                del self._waiting_of[owner]
+
+    def end_waiting(self, owners: Set[str]) -> None:
+        """End the requests that wait, but not those of these owners."""
+        for owner in self._waiting_of.keys() - owners:
+            for end in self._waiting_of[owner]:
+                end()
 
     def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
         """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
@@ -210,19 +215,17 @@ class Notifier:
         sandbox: str,
         observe: Callable[[], Awaitable[Observation[T]]],
         *,
-        owner: str | None = None,
         additions: bool = False,
         min_gap: float = 0.0,
     ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
         """Yield an observation with the previous one: now, whenever the mark differs, and at least every
         RESYNC_SECONDS, until the server stops. Observations are at least `min_gap` seconds apart. Raises what
-        `observe` raises, and PaymockError `capacity_exceeded`.
+        `observe` raises.
         """
         previous: Observation[T] | None = None
         time = asyncio.get_running_loop().time
         resync = 0.0
-        waiting = self.waiting_request(owner or sandbox)
-        with waiting, self.subscribe(sandbox, additions=additions) as changes:
+        with self.subscribe(sandbox, additions=additions) as changes:
             while True:
                 current = await observe()
                 if previous is None or current.mark != previous.mark or time() >= resync:

@@ -128,6 +128,9 @@ class Sandboxes:
         self.propagation_ms = store.propagation_ms
         """How many milliseconds a change may take until every process that shares the store sees it."""
 
+        self.owners: BoundedCache[str, str] = BoundedCache(_CACHED_STATES)
+        """Of sandboxes that a key `K.NAME` opened: that of K."""
+
         self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import shlex
 import sys
 from collections.abc import Sequence
@@ -70,17 +71,19 @@ class Announcer:
             sys.stdout.flush()
             return
         if self._path is not None:
-            draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+            draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
             try:
-                draft.write_text(line, encoding="utf-8")
+                with draft.open("x", encoding="utf-8") as file:  # follows no link that somebody has put there
+                    file.write(line)
                 draft.replace(self._path)
             except OSError as error:
                 with contextlib.suppress(OSError):
                     draft.unlink()
                 raise StartError(f"cannot write the ready file {self._path}: {error.strerror}") from None
-        count, scheme = len(self._output.keys), self._output.store.partition(":")[0]
-        path = sqlite_path(self._output.store) if scheme == "sqlite" else ""
-        store = f"{scheme}://{path}"  # other URLs may hold secrets
+        count, (scheme, _, place) = len(self._output.keys), self._output.store.partition(":")
+        # without user and password, which end at the last @, and without options, which may be secrets, too
+        place = place.partition("?")[0].removeprefix("//").rpartition("@")[2]
+        store = f"{scheme}://{sqlite_path(self._output.store) if scheme == 'sqlite' else place}"
         options = "" if url == f"http://127.0.0.1:{DEFAULT_PORT}" else f" --url {shlex.quote(url)}"
         options += " --key KEY" if count else ""
         example = f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TextIO
 
-from paymock.http.checks import Keyring
 from paymock.http.connections import raise_file_limit
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.clock import Clock, SystemClock, monotonic_ns, synchronize
 from paymock.sandbox.sandboxes import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
@@ -89,7 +89,7 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             applications,
             listeners,
             partial(announcer.ready, listeners),
-            on_hangup=partial(reload_keys, given, applications[0].keyring, log),
+            on_hangup=partial(reload_keys, given, applications[0], log),
             watch_stdin=settings.exit_on_stdin_close,
         )
         announcer.stopped(server.run())
@@ -115,14 +115,17 @@ def create_applications(
     return create_apps(service, store, metadata, clock, log)
 
 
-def reload_keys(settings: Settings, keyring: Keyring, log: RequestLog) -> None:
+def reload_keys(settings: Settings, app: Application, log: RequestLog) -> None:
     """Accept the keys that `settings` and their file have now; a file that cannot be used changes nothing."""
+    if settings.api_keys_file is None:
+        return
     try:
         keys = settings.with_keys_of_file().api_keys
     except SettingsError as error:
         log.warning(f"{error}. The API keys stay as they were.")
     else:
-        keyring.replace(keys)
+        app.keyring.replace(keys)
+        app.notifier.end_waiting({*map(sandbox_of, keys)})
         log.mask(keys)
 
 

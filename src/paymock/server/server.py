@@ -110,7 +110,7 @@ class Server:
         period, abort the rest, and close the connections to the store.
         """
         # At most half of the connections are for requests that wait.
-        self._app.limit_waiting(self.states[0].connections.limit // 2)
+        self._app.notifier.max_waiting = self.states[0].connections.limit // 2
         accepting: list[Acceptor | asyncio.Server] = []
         for state, listener in zip(self.states, self._listeners, strict=True):
             state.on_close = self._closed.set
@@ -130,7 +130,7 @@ class Server:
                 await acceptor.close()
             else:
                 acceptor.close()
-        self._app.stop()
+        self._app.notifier.stop()
         for state in self.states:
             for connection in state.connections:
                 connection.shutdown()

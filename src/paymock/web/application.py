@@ -57,6 +57,7 @@ class Application:
         self.routes = routes
         self._root_path = root_path
         self._sandboxes = sandboxes
+        self.notifier = sandboxes.notifier
         self._control = control
         self._hosts = hosts
         self.keyring = keyring
@@ -68,16 +69,6 @@ class Application:
         """Records every request, if set."""
         self.unknown_page: Handler | None = None
         """Answers browsers where there is no page, if set."""
-
-    @property
-    def waiting(self) -> int:
-        return self._sandboxes.notifier.waiting
-
-    def limit_waiting(self, number: int) -> None:
-        self._sandboxes.notifier.max_waiting = number
-
-    def stop(self) -> None:
-        self._sandboxes.notifier.stop()
 
     def for_address(self, routes: Routes[Route], hosts: AllowedHosts) -> "Application":
         """Return an application with other routes on the same sandboxes, for another address."""
@@ -108,12 +99,12 @@ class Application:
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:
-                with self._sandboxes.notifier.waiting_request(request.owner):
+                with self.notifier.waiting_request(request.owner, request.end):
                     self._record(request, response, request_id, started)
                     # until the client leaves or the server stops, but not for ever
                     end = asyncio.get_running_loop().time() + MAX_HANG
                     with suppress(ClientGone):
-                        await request.unless_gone(self._sandboxes.notifier.sleep_until(end))
+                        await request.unless_gone(self.notifier.sleep_until(end))
                     return response, b""
             except PaymockError as error:
                 recorded = response if isinstance(response, OperationResponse) else OperationResponse(0)
@@ -163,6 +154,8 @@ class Application:
             )
         if route.needs_key:
             self.keyring.authenticate(request)
+            if request.owner != request.sandbox:
+                self._sandboxes.owners[request.sandbox] = request.owner
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler

@@ -1,6 +1,7 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 from harness.polling import wait_until
 from paymock.sandbox import notifier
 from paymock.sandbox.sandboxes import new_metadata
-from paymock.server.run import create_applications
+from paymock.server.run import create_applications, reload_keys
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import RequestLog
@@ -31,10 +32,10 @@ def frozen(api: Api) -> Api:
 @pytest.fixture
 def quiet(server: RunningServer) -> Iterator[RunningServer]:
     """The server, on which nobody waits, before and after, and on which no defect comes to light."""
-    wait_until(lambda: server.app.waiting == 0)
+    wait_until(lambda: server.app.notifier.waiting == 0)
     before = len(server.log.getvalue())
     yield server
-    wait_until(lambda: server.app.waiting == 0)
+    wait_until(lambda: server.app.notifier.waiting == 0)
     assert "defect" not in server.log.getvalue()[before:]
 
 
@@ -56,7 +57,7 @@ class TestBeginAndEnd:
             assert "content-length" not in stream.headers
             stream.next()
             assert not stream.ended
-        wait_until(lambda: server.app.waiting == 0)
+        wait_until(lambda: server.app.notifier.waiting == 0)
         assert server.log.getvalue().count(stream.headers["x-request-id"]) == 1
 
     def test_the_first_event_comes_with_the_head_and_says_when_to_come_back(
@@ -75,11 +76,11 @@ class TestBeginAndEnd:
         with watching(frozen, path) as one, watching(frozen, path) as other:
             one.next()
             other.next()
-            assert server.app.waiting == 2
+            assert server.app.notifier.waiting == 2
         for _ in range(3):  # and neither are those that leave while something happens
             with watching(frozen, path):
                 frozen.post("/_mock/clock/advance", json={"seconds": 0.001})
-        wait_until(lambda: server.app.waiting == 0)
+        wait_until(lambda: server.app.notifier.waiting == 0)
 
     def test_asking_for_the_head_alone_leaves_nobody_behind_and_the_connection_open(
         self, frozen: Api, server: RunningServer, path: str
@@ -89,7 +90,7 @@ class TestBeginAndEnd:
         head, after = raw.exchange(server.port, data + raw.request("GET", "/livez"), replies=2)
         assert (head.status, head.headers["content-type"], head.body) == (200, "text/event-stream", b"")
         assert after.status == 200
-        assert server.app.waiting == 0
+        assert server.app.notifier.waiting == 0
 
 
 def test_a_defect_is_logged_without_its_message(
@@ -103,7 +104,7 @@ def test_a_defect_is_logged_without_its_message(
         stream.next()
         monkeypatch.setattr(server.store, "get", broken)
         stream.wait_for_end()
-        wait_until(lambda: server.app.waiting == 0)
+        wait_until(lambda: server.app.notifier.waiting == 0)
     assert f"defect in {stream.headers['x-request-id']}: RuntimeError" in server.log.getvalue()
     assert "a secret" not in server.log.getvalue()
 
@@ -119,8 +120,50 @@ def test_a_stream_whose_client_has_left_before_its_beginning_leaves_nobody_behin
         await turns(later)
         connection.protocol.connection_lost(None)
         await turns(9)
-        assert app.waiting == 0
+        assert app.notifier.waiting == 0
         assert not connection.state.tasks
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("end", ["client", "key", "server"])
+def test_whatever_waits_ends_with_its_client_its_key_and_the_server(end: str, tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    settings = Settings(api_keys=("the-key", "the-other-key"))
+    metadata, log = new_metadata(NOON, 1, "tests"), RequestLog(None)
+    [app] = create_applications(settings, MemoryStore(), metadata, ManualClock(), log)
+
+    async def check() -> None:
+        first = Connection(app)
+
+        def ask(
+            path: str, key: str = "the-key.name", body: bytes | None = None, fault: str = ""
+        ) -> Connection:
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            headers |= {"X-Mock-Fault": fault} if fault else {}
+            connection = Connection(app, beside=first)
+            connection.send(raw.request("POST" if body else "GET", path, headers, body))
+            return connection
+
+        ask("/_mock/faults", body=b'{"fault": "hold", "operation": "listAssets"}')
+        paths = "/_mock/events", "/_mock/wait?order_id=x", "/_mock/requests/wait", "/v1/chains/bsc/assets"
+        delays = "delay=1000", "delay=30000; after", "hang"
+        waiting = [*map(ask, paths), *(ask("/v1/chains", fault=fault) for fault in delays)]
+        other = ask("/_mock/events", "the-other-key")
+        await turns(9)
+        assert app.notifier.waiting == len(waiting) + 1
+        if end == "client":
+            for connection in waiting:
+                connection.protocol.connection_lost(None)
+        elif end == "key":
+            file.write_text("the-other-key")
+            reload_keys(Settings(api_keys_file=file), app, log)
+        else:
+            app.notifier.stop()
+        await turns(30)
+        assert app.notifier.waiting == (end != "server")
+        assert end != "key" or {connection.transport.closed for connection in waiting} == {True}
+        assert not other.transport.closed
 
     asyncio.run(check())
 
@@ -129,9 +172,9 @@ def test_a_stream_whose_client_has_left_before_its_beginning_leaves_nobody_behin
 def test_requests_that_wait_get_at_most_half_of_the_connections(
     frozen: Api, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One more is refused at once, on a connection that stays open."""
+    """One more is refused at once, on a connection that ends: others keep theirs."""
     path, observed = f"/_mock/payments/{frozen.created()['id']}", {"to": "end", "until_observed": True}
-    waiting = server.app._sandboxes.notifier
+    waiting = server.app.notifier
     assert waiting.max_waiting == server.state.connections.limit // 2
     monkeypatch.setattr(waiting, "max_waiting", 1)
     for fault in ("hold", "hold; before"):
@@ -145,13 +188,15 @@ def test_requests_that_wait_get_at_most_half_of_the_connections(
             ),
             frozen.get(f"{path.replace('/_mock/payments', '/checkout')}/events"),
             frozen.post(f"{path}/advance", json=observed),
-            httpx.get(f"{server.url}/v1/chains", headers=AUTHORIZED | {"X-Mock-Fault": "hang"}),
+            *(
+                httpx.get(f"{server.url}/v1/chains", headers=AUTHORIZED | {"X-Mock-Fault": fault})
+                for fault in ("hang", "delay=1000", "delay=1000; after")
+            ),
             *(frozen.create() for _ in range(2)),
         ):
             assert error_of(reply) == (503, "capacity_exceeded")
-            assert {"retry-after": "1"}.items() <= reply.headers.items()
-            assert "connection" not in reply.headers
-    wait_until(lambda: server.app.waiting == 0)
+            assert {"retry-after": "1", "connection": "close"}.items() <= reply.headers.items()
+    wait_until(lambda: server.app.notifier.waiting == 0)
     assert frozen.get(f"{path}/wait?timeout=0").status_code == 200
 
 
@@ -159,7 +204,7 @@ def test_requests_that_wait_get_at_most_half_of_the_connections(
 def test_requests_that_wait_with_one_key_leave_room_for_others(
     frozen: Api, contract: Contract, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server.app._sandboxes.notifier, "max_waiting", 3)
+    monkeypatch.setattr(server.app.notifier, "max_waiting", 3)
     path = "/_mock/requests/wait?timeout=0"
     with watching(frozen, "/_mock/events") as one, watching(frozen, "/_mock/events") as another:
         one.next()

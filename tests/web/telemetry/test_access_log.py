@@ -54,13 +54,13 @@ def replays() -> list[bytes]:
 
 def test_neither_keys_nor_what_may_be_an_address_or_a_secret_is_shown_however_it_is_encoded() -> None:
     address = ORDER["receive"]["address"]
-    encoded = [address.replace("x5", "%785"), address.replace("53", "%35%33", 1), "secret%2Done%2Ebranch"]
+    encoded = [address.replace("x5", "%785"), address.replace("53", "%35%33", 1), "secret%2Done%2Dbranch"]
     hidden = [
         address,
         address[2:],
         *encoded,
         "secret-two",
-        "secret-one.branch.two",
+        "secret-one-branch.two",
         "m%6B_test_demo",
         "whsec_" + "0" * 64,
     ]
@@ -68,7 +68,7 @@ def test_neither_keys_nor_what_may_be_an_address_or_a_secret_is_shown_however_it
         get("/v1/chains", Authorization="Bearer secret-one"),
         get("/v1/chains", Authorization="Bearer wrong-key"),
         *(get(f"/v1/payments/{word}") for word in hidden),
-        api_keys=("secret-one", "secret-two", "secret-one.branch"),
+        api_keys=("secret-one", "secret-two", "secret-one-branch"),
     )
     assert len(lines) == 2 + len(hidden)
     shown = re.compile("secret|branch|two|wrong-key|mk_test|whsec_0|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")

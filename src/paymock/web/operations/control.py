@@ -16,7 +16,8 @@ _parse_events = QueryParser(schemas.FollowSandbox)
 
 async def events(control: ControlService, request: Request) -> Response:
     query = parse_query(request, _parse_events)
-    return await event_stream(control.feed.follow(request.sandbox, query.payment_id, request.owner))
+    following = control.feed.follow(request.sandbox, query.payment_id)
+    return await event_stream(following, control.waiting_request(request.owner, request.end))
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -3,7 +3,7 @@ docs/faults.md.
 """
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -120,9 +120,12 @@ async def _inject(
     if fault.keeps_reply:
         try:
             if fault.kind is FaultKind.DELAY:
-                await asyncio.sleep(fault.number / 1000)
+                end = asyncio.get_running_loop().time() + fault.number / 1000
+                waiting = faults.waiting_request(request.owner, request.end)
+                with waiting if fault.number >= 1000 else nullcontext(), suppress(ClientGone):
+                    await request.unless_gone(faults.sleep_until(end))
             elif fault.kind is FaultKind.HOLD:
-                with faults.waiting_request(request.owner):
+                with faults.waiting_request(request.owner, request.end):
                     held = faults.hold(request.sandbox, decision.rule_id)
                     await request.unless_gone(held)
         except ClientGone:

@@ -29,7 +29,10 @@ async def checkout_data(checkouts: CheckoutService, request: Request) -> Respons
 
 
 async def checkout_events(checkouts: CheckoutService, request: Request) -> Response:
-    return await event_stream(checkouts.follow(request.params["payment_id"]))
+    request.owner = checkouts.owner_of(payment_id := request.params["payment_id"])
+    return await event_stream(
+        checkouts.follow(payment_id), checkouts.waiting_request(request.owner, request.end)
+    )
 
 
 PAGE = CHECKOUT + "{payment_id}"

@@ -134,7 +134,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         if operation.idempotency:
             arguments.append(keyed)
         if is_waiting:
-            with service.waiting_request(request.owner):
+            with service.waiting_request(request.owner, request.end):
                 result = await request.unless_gone(call(called, request.sandbox, *arguments))
         else:
             result = await call(called, request.sandbox, *arguments)

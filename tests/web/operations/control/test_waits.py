@@ -38,7 +38,7 @@ def test_a_wait_ends_with_a_change(api: Api, server: RunningServer, contract: Co
     path = f"/_mock/payments/{payment['id']}/wait?status=payment_detected&timeout=60"
     with Api(server.url, contract, api.api_key) as waiting, ThreadPoolExecutor(1) as thread:
         result = thread.submit(waiting.get, path)
-        wait_until(lambda: server.app.waiting == 1)
+        wait_until(lambda: server.app.notifier.waiting == 1)
         match wake:
             case "advance":
                 api.advance(5)
@@ -57,7 +57,7 @@ def test_a_client_that_leaves_stops_its_observed_advance(api: Api, server: Runni
     body = {"to": "completed", "until_observed": True}
     with pytest.raises(httpx.ReadTimeout):
         api.post(f"/_mock/payments/{payment['id']}/advance", json=body, timeout=0.2)
-    wait_until(lambda: server.app.waiting == 0)
+    wait_until(lambda: server.app.notifier.waiting == 0)
     for _ in range(3):
         assert api.payment(payment["id"])["status"] == "payment_detected"
 

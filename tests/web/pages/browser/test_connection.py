@@ -95,18 +95,18 @@ def test_pages_say_that_the_memory_of_a_restarted_server_started_empty(
 
 def test_hidden_page_has_no_connection(tab: Tab, api: Sandbox, server: RunningServer) -> None:
     tab.stop_time()
-    before = server.app.waiting
+    before = server.app.notifier.waiting
     tab.open()
-    wait_until(lambda: server.app.waiting == before + 1)
+    wait_until(lambda: server.app.notifier.waiting == before + 1)
     tab.hide()
     tab.pass_time(4)
     tab.hide(hidden=False)
     tab.pass_time(4)
-    assert server.app.waiting == before + 1  # a short absence is none
+    assert server.app.notifier.waiting == before + 1  # a short absence is none
     tab.hide()
     tab.pass_time(5)
-    wait_until(lambda: server.app.waiting == before)
+    wait_until(lambda: server.app.notifier.waiting == before)
     api.created(order_id="order-1")
     tab.hide(hidden=False)
     expect(tab.orders()).to_have_text(["order-1"])
-    wait_until(lambda: server.app.waiting == before + 1)
+    wait_until(lambda: server.app.notifier.waiting == before + 1)
