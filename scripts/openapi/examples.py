@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from paymock import __version__
 from paymock.http.checks import Keyring, requested_scenario
@@ -22,6 +23,7 @@ from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import CREATED, simulate
+from paymock.sandbox.sandboxes import CONFLICT, KeyedRequest, conflict
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.documents import example_payment
@@ -42,6 +44,7 @@ INVALID_PAYMENT = PAYMENT | {
     "order_id": "",
     "pay_with": [{"chain": CHAIN, "asset": CATALOG.another_asset(CHAIN, ASSET)}],
 }
+OTHER_PAYMENT = PAYMENT | {"expires_at": "2030-01-31T13:00:00Z"}
 REQUEST_ID = "req_0a1b2c3d4e_5"
 _ANY_DUE = 1010  # raw units; the times of a scenario do not depend on the amount
 
@@ -155,6 +158,12 @@ def _error(code: str) -> PaymockError:
             DEFAULT_FEE_BPS,
         ),
     }
+    if code == CONFLICT:
+        fingerprints = [
+            json_decoding.fingerprint("POST", "/v1/payments", one) for one in (PAYMENT, OTHER_PAYMENT)
+        ]
+        stored = replace(record("happy_path"), fingerprint=fingerprints[0])
+        return conflict(stored, KeyedRequest("", IDEMPOTENCY_KEY, fingerprints[1], OTHER_PAYMENT))
     if code == "injected_fault":
         return injected_error(requested_fault("status=503"))
     try:

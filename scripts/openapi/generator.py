@@ -36,6 +36,8 @@ from scripts.openapi.documents import (
     Json,
 )
 
+_OF_EVERY_REPLY = ("X-Request-Id", "X-Mock-Warning")
+
 
 def document(api: Api) -> Json:
     """Return the OpenAPI 3.1 document of an API, with the examples of one server."""
@@ -154,17 +156,17 @@ def _query_parameters(query: type[schemas.Query]) -> Iterator[Json]:
 
 def _success(operation: Operation) -> Json:
     if operation.reply is None:
-        return {"description": "Done.", "headers": _references("headers", ["X-Request-Id"])}
+        return {"description": "Done.", "headers": _references("headers", [*_OF_EVERY_REPLY])}
     if operation.reply is str:
         return {
             "description": "The text.",
-            "headers": _references("headers", ["X-Request-Id"]),
+            "headers": _references("headers", [*_OF_EVERY_REPLY]),
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
     usual = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
     reply: Json = {
         "description": _plain(getdoc(usual) or ""),
-        "headers": _references("headers", ["X-Request-Id", *operation.reply_headers]),
+        "headers": _references("headers", [*_OF_EVERY_REPLY, *operation.reply_headers]),
         "content": _content(
             _body_name(operation.reply, operation, "Reply"), examples.replies_of(operation.operation_id)
         ),
@@ -205,7 +207,7 @@ def _refusal(codes: Sequence[str], *introduction: str, headers: Iterable[str] = 
     meanings = [f"`{code}`: {ERRORS[code].meaning} {ERRORS[code].remedy}" for code in codes]
     return {
         "description": "\n\n".join([*introduction, *meanings]),
-        "headers": _references("headers", ["X-Request-Id", *headers]),
+        "headers": _references("headers", [*_OF_EVERY_REPLY, *headers]),
         "content": _content(schemas.ErrorEnvelope.__name__, codes),
     }
 

@@ -32,7 +32,7 @@ GUESSES = {
     "deposit order-1001 5": (0, "  order     order-1001\n"),
     "deposit order-1001 --half": (0, "  order     order-1001\n"),
     "advance order-1001 --to end": (0, "  order     order-1001\n"),
-    "advance newest --to awaiting_payment": (1, "Read the payment's timeline at `paymock payment`."),
+    "advance newest --to awaiting_payment": (1, "ahead: `expired`."),
     "advance order-1001 5s": (0, "  order     order-1001\n"),
     "fault add drop --payment order-1001": (0, "once   drop   pay_"),
     "requests --wait 1 --payment order-1001": (0, "/v1/payments"),

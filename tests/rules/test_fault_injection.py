@@ -175,10 +175,10 @@ def test_a_fault_that_prevents_nothing_is_taken_by_a_later_attempt(fault: str) -
     assert (taken and taken.text, after.faults) == (fault, ())
 
 
-def test_an_order_takes_the_first_that_is_for_it_or_for_all() -> None:
+def test_an_order_takes_the_first_of_its_own_before_those_for_all() -> None:
     mine, other = Override("drop", 1, order_id="order-1"), Override("reset", 1, order_id="order-2")
     always = Override("delay=1", None)
-    queue = (other, mine, always)
+    queue = (other, always, mine)
     assert first_for(queue, "order-1") == mine
     assert first_for(queue, "order-3") == first_for(queue, None) == always
     assert without(queue, mine) == (other, always)

@@ -133,7 +133,7 @@ class TestEither:
         async with following(app, followed) as told:
             app.sandboxes.notifier.stop()
             assert [one async for one in told] == []
-        assert app.sandboxes.notifier.subscribers == 0
+        assert app.sandboxes.notifier.subscriptions == {}
 
     @each_followed
     async def test_a_failure_of_the_store_ends_it(self, followed: str) -> None:
@@ -144,7 +144,7 @@ class TestEither:
             app.sandboxes.notifier.notify(None)
             with suppress(PaymockError):
                 assert [one async for one in told] == []
-            assert app.sandboxes.notifier.subscribers == 0
+            assert app.sandboxes.notifier.subscriptions == {}
 
     @each_followed
     async def test_who_leaves_amid_a_change_is_not_followed_any_more(self, followed: str) -> None:
@@ -159,7 +159,7 @@ class TestEither:
                 leaving.cancel()
                 await asyncio.wait([leaving], timeout=1)
                 assert leaving.cancelled()
-                assert app.sandboxes.notifier.subscribers == 0
+                assert app.sandboxes.notifier.subscriptions == {}
 
 
 class FailingStore(LateStore):

@@ -39,7 +39,7 @@ async def test_a_creation_is_one_step_of_the_store_once_its_sandbox_is_known() -
     store.steps.clear()
     await app.create("order-1002-payment")
     await app.create("order-1002-payment")
-    assert store.steps == ["add", "add"]
+    assert store.steps == ["add", "add", "get"]
 
 
 async def test_a_creation_goes_by_what_another_process_has_done_to_the_sandbox() -> None:

@@ -184,7 +184,8 @@ class ControlService:
             if request is not None:
                 token, current = await self._sandboxes.find_key(sandbox, request.idempotency_key)
                 [stored] = current.values
-                replayed = stored is not None and replay_of(stored, request, DepositRecord, current).replayed
+                about = (request, DepositRecord, current, receive.asset)
+                replayed = stored is not None and replay_of(stored, *about).replayed
             deposits = payment.simulation.deposits
             if any(existing.token == token for existing in deposits):
                 break
@@ -363,6 +364,8 @@ def _length_of(step: schemas.AdvancePayment, payment: PaymentSnapshot) -> int:
     if payment.state.status == step.to:
         upcoming = []  # later confirmations have the same status, which is already reached
     if not upcoming and step.to != END:
-        raise PaymockError("status_unreachable")
+        ahead = ", ".join(dict.fromkeys(f"`{state.status}`" for state in payment.upcoming)) or "nothing"
+        stands = f"the payment is `{payment.status}` in `{payment.record.scenario}`; ahead: {ahead}."
+        raise PaymockError("status_unreachable", f"`{step.to}` does not lie ahead: {stands}")
     chosen = upcoming[-1:] if step.to == END else upcoming[:1]
     return chosen[0].at - payment.elapsed if chosen else 0

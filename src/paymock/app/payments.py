@@ -1,6 +1,7 @@
 """The use cases of `/v1`: take a snapshot, compute, apply."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -11,8 +12,8 @@ from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered_at_creation
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
-from paymock.rules.identifiers import KEY_LIFETIME
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, scenario_of
+from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
 from paymock.sandbox.sandboxes import Creation, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import (
@@ -28,14 +29,15 @@ _NewEndpoint = tuple[EndpointRecord, SandboxRecord]
 
 
 class PaymentCreation(Struct, frozen=True):
-    """A payment as it was created, its scenario, whether an earlier request created it, and whether the real
-    service has forgotten its key.
+    """A payment as it was created, its scenario, whether an earlier request created it, whether the real
+    service has forgotten its key, and the status of a payment of an earlier request by now, if known.
     """
 
     payment: RenderedPayment
     scenario: str
     replayed: bool
     key_expired: bool
+    status: PaymentStatus | None
 
 
 class PaymentsService:
@@ -86,12 +88,16 @@ class PaymentsService:
             return record, sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, new)
-        timeline = None
+        timeline = status = None
         if created.replayed:
             after_decision(request.decision, created.snapshot.record, CREATE_PAYMENT, is_replay=True)
             timeline = self._sandboxes.timelines.get(created.stored, None)
+            payment_id = PAYMENT_PREFIX + created.record.token
+            with suppress(PaymockError):  # deleted since, or the store does not answer
+                status = (await find_payment(self._sandboxes, request.sandbox, payment_id)).status
         payment = timeline.at_creation if timeline else rendered_at_creation(created.record)
-        return PaymentCreation(payment, created.record.scenario, created.replayed, _key_expired(created))
+        scenario = created.record.scenario
+        return PaymentCreation(payment, scenario, created.replayed, _key_expired(created), status)
 
     def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
         """Whether a request with an unused key creates a payment."""

@@ -38,7 +38,7 @@ OPERATION = Choice(OPERATION_IDS)
 
 _WORDS = {
     "X-Mock-Scenario": "SCENARIO", "Idempotency-Key": "--idempotency-key",
-    "GET /_mock/payments/{id}": "paymock payment", "order_id": "--order",
+    "order_id": "--order",
 }  # fmt: skip
 """Words of messages of the API, and those for the terminal."""
 

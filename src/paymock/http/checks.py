@@ -173,6 +173,15 @@ def options_response(match: Match[Any] | None, request: Request) -> Response | N
     return Response(204, content_type=None, headers=tuple(headers))
 
 
+def mock_header_warning(request: Request, *, with_faults: bool) -> str | None:
+    """Return what to say of the first header `X-Mock-…` that is ignored, such as a mistyped one."""
+    known = ("X-Mock-Scenario", "X-Mock-Fault")[: 1 + with_faults]
+    for name in request.headers:
+        if name.startswith(b"x-mock-") and (shown := name.decode().title()) not in known:
+            return f"{shown:.64} is no header of this mock; known: {', '.join(known)}"
+    return None
+
+
 MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128
 IDEMPOTENCY_KEY = f"[!-~]{{{MIN_KEY_LENGTH},{MAX_KEY_LENGTH}}}"
 """The regular expression of idempotency keys: visible ASCII characters."""

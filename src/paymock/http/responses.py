@@ -36,8 +36,8 @@ _NO_STORE = b"cache-control: no-store\r\n"
 class Response(msgspec.Struct, frozen=True):
     """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
 
-    `error` is the code of a refusal. `fault` was injected, and says what of the response is sent; nothing is
-    if it is `lost`: the client has left.
+    `error` is the code of a refusal, and `differs` are the paths of a conflict. `fault` was
+    injected, and says what of the response is sent; nothing is if it is `lost`: the client has left.
     """
 
     status: int
@@ -45,6 +45,7 @@ class Response(msgspec.Struct, frozen=True):
     content_type: str | None = JSON
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
+    differs: tuple[str, ...] = ()
     stream: AsyncGenerator[bytes, None] | None = None
     fault: Fault | None = None
     lost: bool = False
@@ -52,6 +53,13 @@ class Response(msgspec.Struct, frozen=True):
     @property
     def dropped(self) -> bool:
         return self.lost or (self.fault is not None and self.fault.loses_reply)
+
+
+def with_warning(response: Response, text: str) -> Response:
+    """Return the response with one more warning. All of them are one header line."""
+    warnings = [value for name, value in response.headers if name == WARNING]
+    others = [header for header in response.headers if header[0] != WARNING]
+    return replace(response, headers=(*others, (WARNING, "; ".join([*warnings, text]))))
 
 
 def header_block(response: Response, request_id: str, more: bytes = b"") -> bytes:
@@ -88,9 +96,8 @@ def error_response(error: PaymockError, request_id: str) -> Response:
     headers = error.headers
     if error.status == 503:
         headers = (*headers, ("Retry-After", str(RETRY_AFTER_SECONDS)))
-    return Response(
-        error.status, msgspec.json.encode(ErrorEnvelope(error=body)), headers=headers, error=error.kind.code
-    )
+    content = msgspec.json.encode(ErrorEnvelope(error=body))
+    return Response(error.status, content, headers=headers, error=error.kind.code, differs=error.differs)
 
 
 def refusal(error: PaymockError, request: Request) -> Response:

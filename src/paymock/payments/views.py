@@ -3,14 +3,16 @@ webhook endpoints; and scenarios as the control API shows them. Specification: "
 object".
 """
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
-from msgspec.structs import asdict
+from msgspec.structs import asdict, fields
 
 from paymock.payments.files import Catalog
-from paymock.payments.records import EndpointRecord, PaymentRecord, SimulationRecord
+from paymock.payments.records import EndpointRecord, PaymentRecord, Record, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.amounts import MAX_RAW, fee_for
 from paymock.rules.scenarios import (
@@ -32,7 +34,7 @@ from paymock.rules.timeline import (
     visible,
 )
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
-from paymock.schemas.control import ListedScenario, ScenarioChange
+from paymock.schemas.control import ListedScenario, MakeDeposit, ScenarioChange
 from paymock.schemas.fields import ANY_EVENT
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
@@ -306,6 +308,27 @@ def create_endpoint_record(body: Any, token: str, fingerprint: bytes, now: int) 
         events=request.events or [ANY_EVENT],
         description=request.description,
     )
+
+
+def requests_of(record: Record, asset: str | None = None) -> tuple[str, Iterator[dict[str, Any]]]:
+    """The path of the request that created a record, and all bodies that it can have had: optional members
+    may have been given, null or absent. `asset` is that of the payment of a deposit.
+    """
+    shown: Any
+    body: Any = CreatePayment
+    if isinstance(record, PaymentRecord):
+        path, shown = "/v1/payments", view(record, states(record)[0])
+    elif isinstance(record, EndpointRecord):
+        path, shown, body = "/v1/webhooks", render_endpoint(record), CreateWebhookEndpoint
+    else:
+        path = f"/_mock/payments/{identifiers.PAYMENT_PREFIX}{record.payment}/deposits"
+        shown = body = MakeDeposit(amount=record.amount, asset=record.other_asset or asset)
+    values: dict[str, Any] = msgspec.to_builtins(shown)
+    choices = [
+        [{field.name: values[field.name]}, *(() if field.required else ({field.name: None}, {}))]
+        for field in fields(body)
+    ]
+    return path, ({name: one[name] for one in chosen for name in one} for chosen in product(*choices))
 
 
 def render_endpoint(record: EndpointRecord) -> WebhookEndpoint:

@@ -108,7 +108,7 @@ _ROWS = (
         "idempotency_key_reused_with_different_payload",
         409,
         "This Idempotency-Key was already used with a different request body or on another endpoint.",
-        "Use a new key for a new operation; repeat the original body to retry the old one.",
+        "Repeat the original body to retry; use a new key for a new operation only.",
     ),
     ErrorKind(
         "status_unreachable",
@@ -198,7 +198,8 @@ class PaymockError(Exception):
     """An error to send to the client.
 
     `code` is a key of `ERRORS`. `message` replaces the meaning and remedy of the table. `details` maps dotted
-    field paths to problems. `headers` are added to the response. `status` replaces that of the table.
+    field paths to problems. `differs` are the paths of a conflict. `headers` are added to the response.
+    `status` replaces that of the table.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class PaymockError(Exception):
         message: str | None = None,
         *,
         details: Mapping[str, str] | None = None,
+        differs: Iterable[str] = (),
         headers: Iterable[tuple[str, str]] = (),
         status: int | None = None,
     ) -> None:
@@ -215,4 +217,5 @@ class PaymockError(Exception):
         self.message = message or f"{self.kind.meaning} {self.kind.remedy}"
         super().__init__(self.message)
         self.details = details
+        self.differs = tuple(differs)
         self.headers = tuple(headers)

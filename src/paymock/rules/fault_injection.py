@@ -1,5 +1,8 @@
-"""What waits in a sandbox for requests: the fault of a rule or of an override, decided once, before a request
-is carried out; and the scenario of an override, taken by a creation. See docs/faults.md.
+"""What waits in a sandbox for requests: the faults of rules and overrides, and the scenarios of overrides.
+
+A read is carried out before its fault is decided, since it changes nothing and tells its order. A creation is
+tried undecided, and stored only if no fault may apply or the decision is for the same state of its sandbox.
+See docs/faults.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +59,7 @@ class Decision(NamedTuple):
 
 
 UNDECIDED = Decision(FaultTarget(""), SandboxRecord(), SandboxRecord())
-"""The decision of a creation that is tried without one, since few sandboxes have faults."""
+"""The decision of a request that is tried without one, since few sandboxes have faults."""
 
 
 class DecisionNeeded(Exception):
@@ -162,7 +165,9 @@ def with_waiting(
 
 
 def first_for(queue: Sequence[Override], order_id: str | None) -> Override | None:
-    return next((override for override in queue if override.order_id in (None, order_id)), None)
+    """The override for a creation of this order: the first of its own, otherwise the first for all."""
+    matching = (override for override in queue if override.order_id in (None, order_id))
+    return min(matching, key=lambda override: override.order_id is None, default=None)
 
 
 def without(queue: tuple[Override, ...], taken: Override) -> tuple[Override, ...]:

@@ -175,10 +175,6 @@ class Notifier:
             asyncio.get_running_loop().call_soon(self._wake_some)
 
     @property
-    def subscribers(self) -> int:
-        return sum(map(len, self.subscriptions.values()))
-
-    @property
     def stopping(self) -> bool:
         return self._stopped.is_set()
 

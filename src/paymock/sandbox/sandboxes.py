@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -14,17 +15,19 @@ from msgspec.structs import replace
 
 from paymock import __version__
 from paymock.cache import BoundedCache
-from paymock.payments import records
-from paymock.payments.records import DepositRecord, EndpointRecord, PaymentRecord, StoreMetadata
+from paymock.payments import records, views
+from paymock.payments.records import DepositRecord, EndpointRecord, PaymentRecord, Record, StoreMetadata
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.fault_injection import Decision, SandboxRecord
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
 from paymock.sandbox.notifier import Notifier
+from paymock.schemas.json_decoding import differing_paths, fingerprint
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
+from paymock.text import escape_control
 
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
@@ -38,6 +41,10 @@ _CACHED_STATES = 10_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
 the journal none to tell the virtual time.
 """
+
+CONFLICT = "idempotency_key_reused_with_different_payload"
+_MAX_PATHS = 5
+"""How many differing paths a conflict names."""
 
 _INITIAL = SandboxRecord()
 _UNSEEN = (None, _INITIAL)
@@ -395,12 +402,34 @@ class Sandboxes:
         return record
 
 
-def replay_of(stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot) -> Creation[R]:
-    """Return the existing resource that `request` repeats. Raises PaymockError, the idempotency conflict."""
+def replay_of(
+    stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot, asset: str | None = None
+) -> Creation[R]:
+    """Return the existing resource that `request` repeats; `asset` is that of the payment of a deposit.
+    Raises PaymockError, the idempotency conflict.
+    """
     existing = records.decode(stored)
     if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
-        raise PaymockError("idempotency_key_reused_with_different_payload")
+        raise conflict(existing, request, asset)
     return Creation(existing, stored, replayed=True, snapshot=snapshot)
+
+
+def conflict(existing: Record, request: KeyedRequest, asset: str | None = None) -> PaymockError:
+    """The error of a request whose key has created another record. It names what differs, and no values."""
+    path, bodies = views.requests_of(existing, asset)
+    differs: list[str] = []
+    reason = f"on POST {path}"
+    if fingerprint("POST", path, request.body) == request.fingerprint:
+        originals = (body for body in bodies if fingerprint("POST", path, body) == existing.fingerprint)
+        paths = differing_paths(next(originals, request.body), request.body)
+        differs = [escape_control(f"{one:.100}") for one in islice(paths, _MAX_PATHS)]
+        shown = ", ".join(f"`{one}`" for one in differs) + (" and more" if any(paths) else "")
+        verb = "differs" if len(differs) == 1 else "differ"
+        reason = (
+            f"with a different request body: {shown} {verb}" if differs else "with a different request body"
+        )
+    message = f"This Idempotency-Key was already used {reason}. {ERRORS[CONFLICT].remedy}"
+    return PaymockError(CONFLICT, message, differs=differs)
 
 
 class SeedMismatch(Exception):

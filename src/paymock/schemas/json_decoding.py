@@ -8,7 +8,9 @@ and a strict one, for all others, which also says what is wrong.
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, Never, TypeVar
 
 import msgspec
@@ -17,9 +19,11 @@ from msgspec import UNSET
 from paymock.rules.errors import PaymockError
 
 T = TypeVar("T")
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 MAX_DEPTH = 32
 _MAX_INTEGER_DIGITS = 309  # the largest double has that many
+_COMPARED_ITEMS, _ABSENT = 100, msgspec.Raw()
 _IRRELEVANT = bytes(set(range(256)) - set(b"[{0123456789"))
 """All bytes but digits and those that open an array or object."""
 
@@ -89,8 +93,25 @@ def fingerprint(method: str, path: str, value: Any) -> bytes:
     order, case and types do. Specification: "Limits", same key and same body.
     """
     hasher = _hasher(method, path).copy()
-    hasher.update(msgspec.json.encode(value, order="sorted"))
+    hasher.update(encode_sorted(value))
     return hasher.digest()
+
+
+def differing_paths(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the dotted paths at which two JSON values differ, as fingerprints do; `body` for the whole. Of
+    long arrays, whose items would take long to compare, only the own path.
+    """
+    if encode_sorted(old) == encode_sorted(new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in old | new:
+            place = f"{path}.{name}" if path else name
+            yield from differing_paths(old.get(name, _ABSENT), new.get(name, _ABSENT), place)
+    elif isinstance(old, list) and isinstance(new, list) and max(len(old), len(new)) <= _COMPARED_ITEMS:
+        for number, pair in enumerate(zip_longest(old, new, fillvalue=_ABSENT)):
+            yield from differing_paths(*pair, f"{path}[{number}]")
+    else:
+        yield path or "body"
 
 
 @lru_cache(maxsize=256)  # copying a hasher is faster than making one

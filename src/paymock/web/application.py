@@ -17,12 +17,13 @@ from paymock.http.checks import (
     Keyring,
     allowed_methods,
     cors_headers,
+    mock_header_warning,
     options_response,
     prefers_html,
 )
 from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
-from paymock.http.responses import Response, error_response, header_block, refusal
+from paymock.http.responses import Response, error_response, header_block, refusal, with_warning
 from paymock.http.routing import PUBLIC, Handler, Route, Routes
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
@@ -96,6 +97,8 @@ class Application:
             else:
                 self._log.defect(request_id)
                 response = error_response(PaymockError("internal_error"), request_id)
+        if warning := mock_header_warning(request, with_faults=self._control is not None):
+            response = with_warning(response, warning)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:

@@ -163,7 +163,7 @@ def test_examples_of_payments(name: str) -> None:
 
 
 def test_examples_of_refusals(api: Api) -> None:
-    api.create(key="order-1001-payment")
+    api.create(examples.PAYMENT, key="order-1001-payment")
     json_body = {"Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 
     def post(content: bytes = b"{}", **headers: str) -> httpx.Response:
@@ -179,7 +179,7 @@ def test_examples_of_refusals(api: Api) -> None:
         post(Content_Type="text/plain"),
         post(Content_Encoding="gzip"),
         post(b" " * 70_000),
-        post(),
+        post(json.dumps(examples.OTHER_PAYMENT).encode()),
         post(Host="attacker.example"),
         post(json.dumps(examples.INVALID_PAYMENT).encode(), Idempotency_Key="another-key"),
         api.get("/v1/payments/pay_unknown"),

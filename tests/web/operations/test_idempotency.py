@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.support.client import Api, error_of, order
@@ -37,27 +39,57 @@ def test_a_key_that_the_service_would_have_forgotten_is_told(
         warning = reply.headers.get("x-mock-warning", "")
         assert (reply.status_code, warning.startswith(always)) == (201, True)
         assert ("24 hours" in warning) == is_too_old
-        assert is_too_old or warning == always
+        assert seconds or warning == always
 
 
-def test_another_body_under_the_same_key_is_a_conflict(api: Api) -> None:
-    first = api.create(key="order-1001-payment")
-    for other in (
-        order(receive__amount="1000000000000000001"),
-        order(receive__address="0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"),
-        order(metadata={"customer_id": "c_2"}),
-        order(metadata={"customer_id": ["c_1"]}),
-        order(metadata=None),
-        order(refund_to=...),
-        order(memo="unknown"),
-        order(order_id=5),
-        order(expires_at="2001-01-01T00:00:00Z"),
-        {},
-        [order()],
-    ):
-        assert error_of(api.create(other, key="order-1001-payment")) == CONFLICT
-    malformed = api.post(
-        "/v1/payments", content=b"{", headers={**JSON, "Idempotency-Key": "order-1001-payment"}
+def test_another_body_under_the_same_key_is_a_conflict_that_names_what_differs(api: Api) -> None:
+    payments, hooks, deposits = (
+        "/v1/payments",
+        "/v1/webhooks",
+        f"/_mock/payments/{api.created()['id']}/deposits",
     )
-    assert error_of(malformed) == (400, "invalid_json")
-    assert api.create(key="order-1001-payment").content == first.content
+    url, usdt, n = {"url": "https://shop.example"}, {"amount": "5", "asset": "USDT"}, {"n": [0, 1]}
+    rows: list[tuple[str, Json, Any, str]] = [
+        (payments, order(), order(receive__amount="5", memo=1), "`receive.amount`, `memo` differ"),
+        (payments, order(metadata=n), order(metadata={"n": [0, 1.0]}), "`metadata.n[1]` differs"),
+        (payments, order(metadata=n), order(metadata={"n": [0, 1, 2]}), "`metadata.n[2]` differs"),
+        (payments, order(metadata=n), order(metadata=n | {"\u202e": 1}), "`metadata.\\u202e` differs"),
+        (payments, order(), order(**{"memo" * 30: 1}), f"`{'memo' * 25}` differs"),
+        (payments, order(), order(**dict.fromkeys("abcdef")), "`a`, `b`, `c`, `d`, `e` and more differ"),
+        (payments, order(), [order()], "`body` differs"),
+        (payments, order(), order(expires_at="2001-01-01T00:00:00Z"), "`expires_at` differs"),
+        (payments, order(refund_to=...), order(refund_to=None), "`refund_to` differs"),
+        (payments, order(metadata=None), order(metadata=...), "`metadata` differs"),
+        (payments, order(metadata={}), order(metadata=None), "`metadata` differs"),
+        (hooks, url, url | {"events": ["*"]}, "`events` differs"),
+        (hooks, url | {"events": ["*"]}, url | {"events": None}, "`events` differs"),
+        (hooks, url | {"description": None}, url, "`description` differs"),
+        (hooks, url, order(), " on POST /v1/webhooks"),
+        (deposits, usdt, usdt | {"amount": "6"}, "`amount` differs"),
+        (deposits, usdt, {"amount": "5"}, "`asset` differs"),
+        (deposits, {"amount": "5"}, order(), f" on POST {deposits}"),
+    ]  # fmt: skip
+    for number, (path, body, other, differs) in enumerate(rows):
+        key = f"order-{number}-payment"
+        first = api.create(body, key=key, path=path)
+        assert first.status_code in (200, 201)
+        conflict = api.create(other, key=key, path=path if "differ" in differs else payments)
+        assert error_of(conflict) == CONFLICT
+        reason = f" body: {differs}" if "differ" in differs else differs
+        assert f"{reason}. " in conflict.json()["error"]["message"]
+        malformed = api.post(path, content=b"{", headers={**JSON, "Idempotency-Key": key})
+        assert error_of(malformed) == (400, "invalid_json")
+        assert api.create(body, key=key, path=path).content == first.content
+
+
+def test_all_warnings_of_a_reply_are_one_line(api: Api) -> None:
+    for name in ("x-mock-scenaro", "X-MOCK-" + "A" * 99):
+        warning = f"{name.title():.64} is no header of this mock; known: X-Mock-Scenario, X-Mock-Fault"
+        for path in ("/v1/payments/pay_x", "/v1/chains", "/_mock/clock", "/nowhere", "/livez"):
+            assert api.get(path, headers={name: "1"}).headers.get_list("x-mock-warning") == [warning]
+    for scenario, status in (("no_payment_expired", "expired"), ("happy_path", "completed")):
+        api.move(api.create(key=f"key-{scenario}", scenario=scenario).json(), to=status)
+        headers = {"Idempotency-Key": f"key-{scenario}", name: "1"}
+        replay = api.post("/v1/payments", json=order(), headers=headers)
+        assert (replay.status_code, replay.json()["status"]) == (201, "awaiting_payment")
+        assert replay.headers.get_list("x-mock-warning") == [f"this payment is `{status}` by now; {warning}"]

@@ -156,8 +156,8 @@ this scenario and this fault: for applications that cannot add headers. With `ti
 until a reset. In place of a scenario, a `course` describes one of your own; the rules compute where it leads.
 Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
 permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
-scenario to the retry. With an `order_id`, they are for the creations of that order only, which take the first
-ones for them; so tests of several orders run side by side.
+scenario to the retry. With an `order_id`, they are for the creations of that order only, which take their own
+before those for all; so tests of several orders run side by side.
 
 The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         request=schemas.SetNext,

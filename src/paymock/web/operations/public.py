@@ -11,7 +11,7 @@ from paymock.http.checks import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, WARNING, Response
 from paymock.http.routing import CHECKOUT
-from paymock.rules.scenarios import DEFAULT_SCENARIO
+from paymock.rules.scenarios import DEFAULT_SCENARIO, TERMINAL_STATUSES, PaymentStatus
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
 from paymock.web.operations.operations import Operation, keyed_request
@@ -46,7 +46,9 @@ async def create_payment(service: PaymentsService, request: Request) -> Response
     if created.replayed:
         is_other = requested not in (None, created.scenario)
         other = f"replayed payment follows {created.scenario}, not {requested}" if is_other else ""
-        headers = (*headers, REPLAYED, *_warning(other, _KEY_EXPIRED if created.key_expired else ""))
+        has_ended = created.status in {*TERMINAL_STATUSES, PaymentStatus.EXPIRED}
+        ended = f"this payment is `{created.status}` by now" if has_ended else ""
+        headers = (*headers, REPLAYED, *_warning(other, _KEY_EXPIRED if created.key_expired else "", ended))
     return OperationResponse(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 
 
@@ -122,7 +124,7 @@ them make one token. `due` = `settlement` + `fee`.
         status=201,
         takes_scenario=True,
         errors=("invalid_scenario", "capacity_exceeded"),
-        reply_headers=("Location", "Idempotent-Replayed", "X-Mock-Warning"),
+        reply_headers=("Location", "Idempotent-Replayed"),
     ),
     Operation(
         route="GET /v1/payments/{payment_id}",
@@ -161,7 +163,7 @@ The create reply carries the endpoint's `secret`.""",
         reply=schemas.CreatedWebhookEndpoint,
         status=201,
         errors=("capacity_exceeded",),
-        reply_headers=("Idempotent-Replayed", "X-Mock-Warning"),
+        reply_headers=("Idempotent-Replayed",),
     ),
     Operation(
         route="GET /v1/webhooks",

@@ -14,10 +14,9 @@ from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, WARNING, Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.faults import Fault, FaultTarget
+from paymock.sandbox.sandboxes import CONFLICT
 from paymock.schemas.fields import MAX_ORDER_ID
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope
-
-CONFLICT = "idempotency_key_reused_with_different_payload"
 
 _TRACEPARENT = re.compile(
     "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"

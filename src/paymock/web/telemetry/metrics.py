@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import Routes
-from paymock.web.telemetry.exchange import CONFLICT, Exchange, OperationResponse
+from paymock.sandbox.sandboxes import CONFLICT
+from paymock.web.telemetry.exchange import Exchange, OperationResponse
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -45,9 +45,18 @@ class TestOnePayment:
         for status in ("failed", "expired", "awaiting_payment"):
             assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
             assert api.payment(payment["id"]) == payment
+        assert (
+            api.move(payment, to="expired")
+            .json()["error"]["message"]
+            .startswith(
+                "`expired` does not lie ahead: the payment is `awaiting_payment` in `happy_path`; ahead: "
+                "`payment_detected`, `payment_finalized`, `settlement_pending`, "
+            )
+        )
         for status in ("payment_detected", "payment_finalized", "settlement_submitted", "completed"):
             assert api.move(payment, to=status).json()["status"] == status
             assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
+        assert "`completed` in `happy_path`; ahead: nothing." in api.move(payment, to="next").text
 
     def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
