@@ -48,13 +48,22 @@ def paymock_server() -> "Iterator[ServerHandle]":
 
 
 @pytest.fixture
-def paymock(paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
+def paymock(request: pytest.FixtureRequest, paymock_server: "ServerHandle") -> "Iterator[Sandbox]":
     """A sandbox of paymock for this test only: empty, with a frozen clock."""
+    marker = request.node.get_closest_marker("paymock")
+    if marker and (marker.args or [*marker.kwargs] != ["now"]):
+        pytest.fail('write @pytest.mark.paymock(now="2024-02-29T12:00:00Z")', pytrace=False)
+    now = marker.kwargs["now"] if marker else request.config.getini("paymock_now")
     with paymock_server.sandbox() as sandbox:
+        if now:
+            sandbox.freeze(at=now)
         yield sandbox
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "paymock_now", "The time at which the sandbox of a test stands, such as 2024-02-29T12:00:00Z."
+    )
     group = parser.getgroup("paymock")
     group.addoption(
         "--paymock-coverage",
@@ -71,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "paymock(now): as paymock_now, for a test.")
     if config.option.paymock_coverage or config.option.paymock_fail_under is not None:
         plugin = _CoveragePlugin(config)
         before_reset.append(plugin.collect)

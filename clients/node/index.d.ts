@@ -30,7 +30,7 @@ export class Sandbox {
   advance(seconds: number): Promise<Date>;
   advanceTo(orderOrId: string, to: PaymentStatus | "next" | "end", options?: Timeout & { untilObserved?: boolean }): Promise<Payment>;
   speed(factor: number): Promise<void>;
-  freeze(): Promise<void>;
+  freeze(options?: { at?: Date | string }): Promise<void>;
   next(scenario: string | Course, options?: Times & { orderId?: string }): Promise<Schemas["PendingOverride"][]>;
   fault(fault: string, options?: Times & Selection & { skip?: number }): Promise<Schemas["FaultRule"]>;
   faults(): Promise<Schemas["FaultRule"][]>;

@@ -112,6 +112,7 @@ class TestArguments:
             (lambda paymock, payment: paymock.create(chain="bitcoin"), r"\n  receive\.chain: "),
             (lambda paymock, payment: paymock.create(5), "400 invalid_scenario"),
             (lambda paymock, payment: paymock.speed("fast"), "\n  speed: must be a number"),
+            (lambda paymock, payment: paymock.freeze(datetime(2024, 2, 29)), "now: must be an RFC 3339 time"),
             (lambda paymock, payment: paymock.fault("drop", skip="1"), "\n  skip: must be an integer"),
             (lambda paymock, payment: paymock.wait_for_requests(0), "400 invalid_query: count must be"),
             (lambda paymock, payment: paymock.create(idempotency_key=""), "400 idempotency_key_"),

@@ -36,13 +36,17 @@ export class Sandbox {
   now = async () => new Date((await this.#get("clock")).now);
   advance = async (seconds) => new Date((await this.#post("clock/advance", { seconds })).now);
   speed = async (factor) => void (await this.#send("PUT", "clock", { speed: factor }));
-  freeze = () => this.speed(0);
   fault = (fault, { orderId, ...rule } = {}) => this.#post("faults", { fault, order_id: orderId, ...rule });
   faults = async () => (await this.#get("faults")).data;
   payment = async (orderOrId) => (await this.#get(`payments/${await this.#id(orderOrId)}`)).payment;
   requests = async () => (await this.#get("requests", { limit: 1000 })).data;
   [Symbol.asyncDispose] = () => this.reset();
   describe = () => this.#get("story");
+
+  async freeze(options) {
+    if (typeof options === "string" || options instanceof Date) throw new TypeError("give the time as { at }");
+    await this.#send("PUT", "clock", { speed: 0, now: options?.at });
+  }
 
   async advanceTo(orderOrId, to, { untilObserved, timeout = 30 } = {}) {
     const path = `payments/${await this.#id(orderOrId)}/advance`;

@@ -149,9 +149,14 @@ class Sandbox:
         """Set the speed of the clock of the sandbox: `factor` times real time, from 0 to 10,000."""
         self.call("setClock", body={"speed": factor})
 
-    def freeze(self) -> None:
-        """Stop the clock of the sandbox: only `advance` and `advance_payment` move time then."""
-        self.speed(0)
+    def freeze(self, at: str | datetime | None = None) -> None:
+        """Stop the clock of the sandbox: only `advance` and `advance_payment` move time then.
+
+        With `at`, set it to that time first, RFC 3339 or a datetime with an offset. Raises Refused
+        `sandbox_not_empty` if there are payments or webhook endpoints. A reset ends that.
+        """
+        now = at.isoformat() if isinstance(at, datetime) else at
+        self.call("setClock", body={"speed": 0} | _given({"now": now}))
 
     def create(
         self,

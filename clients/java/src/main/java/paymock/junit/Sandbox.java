@@ -32,6 +32,8 @@ public record Sandbox(String url, String apiKey, String name) {
 
     public Instant now() { return Instant.parse(Json.at(call("GET", "/_mock/clock", null), "now")); }
     public void freeze() { speed(0); }
+    /** Sets the clock of an empty sandbox to a time, at which it stands still. */
+    public void freeze(Instant at) { call("PUT", "/_mock/clock", Map.of("speed", 0, "now", at.toString())); }
     /** Sets the speed of the clock, relative to real time. */
     public void speed(double factor) { call("PUT", "/_mock/clock", Map.of("speed", factor)); }
     /** Advances the clock, frozen or not, and returns the new time. */

@@ -65,6 +65,10 @@ class AcceptanceTest {
                 case "describe" -> mock.describe();
                 case "fault" -> mock.fault(first, options);
                 case "faults" -> mock.faults();
+                case "freeze" -> {
+                    mock.freeze(Instant.parse(options.members.get("at").toString()));
+                    yield "";
+                }
                 case "next" -> {
                     if (arguments.get(0) instanceof Map<?, ?>) {
                         mock.next(Json.<Map<String, Object>>at(arguments, 0));
