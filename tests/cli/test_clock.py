@@ -32,7 +32,8 @@ def test_advance_moves_one_payment(terminal: Terminal, api: Api, step: str, stat
     assert terminal.text("advance", other, *step.split()).startswith(f"{other}  {status}\n")
 
 
-def test_clock_shows_the_time_and_sets_the_speed(terminal: Terminal, api: Api) -> None:
+def test_clock_shows_the_time_and_sets_it(terminal: Terminal, api: Api) -> None:
+    assert terminal.json("clock", "2024-02-29T12:00+01:00")["now"] == "2024-02-29T11:00:00.000Z"
     assert terminal.json("clock") == api.get("/_mock/clock").json()
     assert re.fullmatch(r"20\S+Z  speed 2.5\n", terminal.text("clock", "2.5"))
     assert terminal.json("clock", "freeze") == api.get("/_mock/clock").json()

@@ -142,10 +142,12 @@ def test_where_nothing_is_stored_nothing_was_changed(record_type: type[Any]) -> 
                 ClockSetting(2, 3, 4.0),
                 (Override("late_payment", None),),
                 rules=(FaultRule("flt_1", "drop"),),
+                rules_made=2,
             ),
             [
                 *[1, [2, 3, 4.0, 0], [["late_payment", None, None, None]], []],
                 [["flt_1", "drop", None, None, None, 0, 1, 0, 0, {}]],
+                2,
             ],
         ),
     ],

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from paymock import __version__
@@ -14,6 +15,7 @@ from paymock.server.process import StartError
 from paymock.server.server import Server
 from paymock.settings import SettingsError
 from paymock.testing import Refused, Sandbox, ServerHandle, Unreachable, remote, serve
+from tests.support.client import order
 from tests.support.forks import forks, in_child
 
 
@@ -87,6 +89,27 @@ class TestServe:
         monkeypatch.setattr(Server, "_serve", fail)
         with pytest.raises(StartError, match="did not start"), serve():
             pass
+
+    @pytest.mark.ci
+    def test_with_a_seed_and_a_frozen_clock_two_runs_get_the_same_bytes(self) -> None:
+        def run() -> str:
+            headers = {"Authorization": "Bearer mk_test_demo", "Idempotency-Key": "order-1001-payment"}
+            with (
+                serve(seed="runs", now="2024-02-29T12:00:00Z", speed=0) as server,
+                httpx.Client(base_url=server.url, headers=headers) as client,
+            ):
+                replies = [
+                    client.post("/_mock/faults", json={"fault": "status=503; after", "skip": 1}),
+                    *(client.post("/v1/payments", json=order()) for _ in range(3)),
+                    client.post("/v1/webhooks", json={}),
+                    client.post("/_mock/clock/advance", json={"seconds": 60}),
+                    *map(client.get, ("/_mock/payments", "/_mock/faults", "/_mock/story", "/_mock/clock")),
+                ]
+            assert replies[-1].json()["now"] == "2024-02-29T12:01:00.000Z"
+            text = "".join(f"{reply} {reply.headers.raw} {reply.text}" for reply in replies)
+            return re.sub(r"req_\w+|\w+, \d+ \w+ \d+ [\d:]+ GMT", "", text)
+
+        assert run() == run()
 
     def test_a_server_without_control_api_is_explained(self) -> None:
         with (

@@ -60,15 +60,18 @@ class FaultRules:
         if new.operation not in (None, *PAYMENT_OPERATIONS) and (new.order_id or new.payment_id):
             known = ", ".join(PAYMENT_OPERATIONS)
             raise validation_failed({"operation": f"must be about a payment for this rule: one of {known}"})
-        rule = FaultRule(_PREFIX + secrets.token_hex(16), **asdict(new))
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
-            rules = snapshot.record.rules
+            rules, number = snapshot.record.rules, snapshot.record.rules_made
             if len(rules) >= MAX_RULES:
                 raise PaymockError("capacity_exceeded", f"The sandbox has {MAX_RULES} fault rules already.")
-            return replace(snapshot.record, rules=(*rules, rule))
+            token = self._sandboxes.token(snapshot, f"rule {number}")  # no Idempotency-Key has a space
+            rule_id = _PREFIX + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
+            rules = (*rules, FaultRule(rule_id, **asdict(new)))
+            return replace(snapshot.record, rules=rules, rules_made=number + 1)
 
-        return _public(rule, (await self._sandboxes.change(sandbox, add)).real)
+        after = await self._sandboxes.change(sandbox, add)
+        return _public(after.record.rules[-1], after.real)
 
     async def delete(self, sandbox: str, fault_id: str) -> None:
         """Delete a rule. Raises PaymockError `not_found`."""

@@ -5,7 +5,7 @@ import sys
 import click
 
 from paymock.cli.api import ApiClient, split_payment, with_client
-from paymock.cli.options import PAYMENT, Choice, Duration, Number, as_json, complete_newest, completion
+from paymock.cli.options import PAYMENT, TIME, Choice, Duration, Number, as_json, complete_newest, completion
 from paymock.cli.output import show, show_payment
 from paymock.client.http import Json
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
@@ -18,7 +18,7 @@ class _Speed(Number):
     """A speed factor, or `freeze`, which is 0."""
 
     name = "speed factor"
-    like = ", or freeze"
+    like = ", freeze, or a time like 2024-02-29T12:00Z"
 
     def parse(self, text: str) -> float:
         return 0.0 if text == "freeze" else super().parse(text)
@@ -83,19 +83,24 @@ def advance(
 @click.command
 @with_client
 @click.argument(
-    "speed",
-    type=_SPEED,
-    metavar="[FACTOR|freeze]",
+    "setting",
+    metavar="[FACTOR|freeze|TIME]",
     required=False,
     shell_complete=completion(lambda _: ["freeze"]),
 )
 @as_json
-def clock(client: ApiClient, *, speed: float | None, as_json: bool) -> None:
-    """Show the clock of the sandbox, or set its speed.
+def clock(client: ApiClient, *, setting: str | None, as_json: bool) -> None:
+    """Show the clock of the sandbox, or set it.
 
-    FACTOR times real time; 0 and `freeze` stop the clock.
+    FACTOR times real time; 0 and `freeze` stop the clock. TIME, like 2024-02-29T12:00Z, is for a sandbox that
+    holds no payment and no webhook endpoint yet.
     """
-    clock = client.clock() if speed is None else client.call("setClock", body={"speed": speed})
+    if setting is None:
+        clock = client.clock()
+    elif ":" in setting:
+        clock = client.call("setClock", body={"now": TIME.convert(setting, None, None)})
+    else:
+        clock = client.call("setClock", body={"speed": _SPEED.convert(setting, None, None)})
     _show_clock(clock, as_json=as_json)
 
 

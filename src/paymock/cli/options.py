@@ -14,6 +14,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from paymock.rules.clock import now_problem
 from paymock.settings import DEFAULT_PORT, OPEN_KEY_EXAMPLE
 
 _VISIBLE_ASCII = re.compile("[!-~]+")
@@ -169,6 +170,19 @@ class Duration(Number):
         return float(text)
 
 
+class Time(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
+    """A time to which a clock can be set, as RFC 3339; the seconds may be left out."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = re.sub("(?<=[Tt][0-9]{2}:[0-9]{2})(?=[Zz+-])", ":00", value)
+        if problem := now_problem(text):
+            self.fail(f"{value!r} {problem}", param, ctx)
+        return text
+
+
+TIME = Time()
 UP_TO_A_DAY = Duration(0, 86_400)
 FILE = click.Path(path_type=Path)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number
+from paymock.cli.options import FILE, TIME, Choice, CommonOption, Duration, Integer, Number
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import process
@@ -112,6 +112,12 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     type=Number(0, MAX_SPEED),
     default=1,
     help="Initial speed factor of every sandbox, relative to real time.",
+)
+@_option(
+    "--now",
+    type=TIME,
+    help="Where the clock of every sandbox begins, with its first change and after a reset: "
+    "2024-02-29T12:00Z. [default: real time]",
 )
 @_option("--seed", help="Make ids, addresses and hashes reproducible.")
 @_option(

@@ -30,7 +30,7 @@ class Override(Struct, frozen=True, gc=False, array_like=True):
 
 class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
     """A sandbox: how often it was reset, its clock once that was changed, the scenarios and faults of its
-    next creations, and the fault rules of its requests, in order.
+    next creations, the fault rules of its requests, in order, and how many there have been.
     """
 
     generation: int = 0
@@ -38,6 +38,7 @@ class SandboxRecord(Struct, frozen=True, gc=False, array_like=True):
     scenarios: tuple[Override, ...] = ()
     faults: tuple[Override, ...] = ()
     rules: tuple[FaultRule, ...] = ()
+    rules_made: int = 0
 
     def has_rule_for(self, operation: str) -> bool:
         return bool(self.rules) and any(rule.operation in (None, operation) for rule in self.rules)

@@ -122,13 +122,15 @@ class Sandboxes:
     from, and is computed again if another request or process has changed that.
     """
 
-    def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata) -> None:
+    def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata, begin: int | None = None) -> None:
+        """`begin` is the virtual time at which a sandbox begins with its first change, if given."""
         self.notifier = Notifier(store, clock)
         self.timelines = PaymentTimelines()
         self._store = store
         self._clock = clock
         self.started = clock()
         self._metadata = metadata
+        self._begin = begin
         self.is_synchronous = store.is_synchronous
         """Whether the coroutines of the store never suspend."""
 
@@ -150,6 +152,8 @@ class Sandboxes:
             await self._verify_metadata()
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
+        if self._begin is not None:
+            await self._find_beginning(sandbox, state)
         return self._snapshot_of(sandbox, state, values, real)
 
     def _known(self, sandbox: str) -> SandboxSnapshot:
@@ -165,7 +169,31 @@ class Sandboxes:
         clock as this process knows it. A request that has just taken a snapshot gets the exact time; one that
         was refused before that misses what another process has changed since the last snapshot.
         """
-        return (self.known_record(sandbox).clock or self._metadata.clock).at(real)
+        return (self.known_record(sandbox).clock or self._initial_clock(self.started)).at(real)
+
+    def _initial_clock(self, since: int) -> ClockSetting:
+        """Return the clock of a sandbox without one of its own, as if it had begun at the real time
+        `since`.
+        """
+        clock = self._metadata.clock
+        return clock if self._begin is None else ClockSetting(since, self._begin, clock.speed)
+
+    async def _find_beginning(self, sandbox: str, state: bytes | None) -> None:
+        """Let a sandbox keep the clock of the store if it had payments or endpoints before servers had a
+        beginning: otherwise they have stored one with them.
+        """
+        if self._states.get(sandbox, (b"", None))[0] != state:
+            record = records.decode_as(SandboxRecord, state)
+            kinds = () if record.clock else (PaymentRecord.KIND, EndpointRecord.KIND)
+            if any([await self._store.count(sandbox, kind) for kind in kinds]):
+                record = replace(record, clock=self._metadata.clock)
+            self._states[sandbox] = state, record
+
+    def _begun(self, snapshot: SandboxSnapshot) -> SandboxSnapshot:
+        """Return the sandbox as a change finds it, which lets its clock begin."""
+        if self._begin is None or snapshot.record.clock is not None:
+            return snapshot
+        return replace(snapshot, clock=self._initial_clock(snapshot.real))
 
     async def until(self, real: int) -> None:
         """Wait until the real time `real`, in milliseconds since the epoch, if every process sees a change
@@ -210,7 +238,7 @@ class Sandboxes:
         """
         deadline = RetryDeadline()
         while True:
-            before = await self.snapshot(sandbox)
+            before = self._begun(await self.snapshot(sandbox))
             after = await self.store(before, compute(before), if_empty=if_empty)
             if after is not None:
                 return after
@@ -224,6 +252,8 @@ class Sandboxes:
         """
         if record is before.record:
             return before
+        if self._begin is not None and record.clock is None:
+            record = replace(record, clock=before.clock)
         state = records.encode(record)
         if not await self.replace(before, STATE, before.state, state, if_empty=if_empty):
             return None
@@ -268,7 +298,10 @@ class Sandboxes:
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        snapshot = self._known(sandbox := request.sandbox)
+        sandbox, begin = request.sandbox, self._begin
+        if begin is not None and sandbox not in self._states:
+            await self.snapshot(sandbox)
+        snapshot = self._begun(self._known(sandbox))
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
@@ -285,6 +318,8 @@ class Sandboxes:
                         raise
                 else:
                     value = records.encode(record)
+                    if begin is not None and after.clock is None:
+                        after = replace(after, clock=snapshot.clock)
                     new_state = None if after is snapshot.record else records.encode(after)
                     state, existing = await self._store.add(
                         sandbox,
@@ -300,7 +335,9 @@ class Sandboxes:
                             self._decode_state(sandbox, new_state)
                         self.notifier.notify(sandbox, addition=new_state is None)
                         return Creation(record, value, replayed=False, snapshot=snapshot)
-            snapshot = self._snapshot_of(sandbox, state, [], real)
+            if begin is not None:
+                await self._find_beginning(sandbox, state)
+            snapshot = self._begun(self._snapshot_of(sandbox, state, [], real))
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
             deadline.check()
@@ -362,7 +399,7 @@ class Sandboxes:
     ) -> SandboxSnapshot:
         cached = self._states.get(sandbox)
         record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
-        clock = record.clock or self._metadata.clock
+        clock = record.clock or self._initial_clock(self.started)
         # A change by a server whose clock is ahead is not pending for longer than one of this server, whose
         # clock goes on from there: otherwise its next change would set the time back.
         if real < (started := clock.since_real - self.propagation_ms):

@@ -15,6 +15,7 @@ from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
+from paymock.rules.times import parse_rfc3339
 from paymock.sandbox.clock import Clock, SystemClock, monotonic_ns, synchronize
 from paymock.sandbox.sandboxes import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
@@ -111,6 +112,7 @@ def create_applications(
         control=settings.control,
         frame_ancestors=settings.frame_ancestors,
         root_path=settings.root_path,
+        begin=None if settings.now is None else parse_rfc3339(settings.now),
     )
     return create_apps(service, store, metadata, clock, log)
 

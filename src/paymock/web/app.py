@@ -42,7 +42,7 @@ METRICS_PATH = "/metrics"
 class Service:
     """What a server serves: payments on the chains of `catalog`, which follow `scenarios`, to clients with
     `api_keys`, or in open mode to any. `in_memory`: they end with the server. `addresses` are those of the
-    service and, if it has them, of its metrics.
+    service and, if it has them, of its metrics. `begin` is where the clocks of sandboxes begin, if given.
     """
 
     catalog: Catalog
@@ -54,6 +54,7 @@ class Service:
     control: bool
     frame_ancestors: tuple[str, ...]
     root_path: str
+    begin: int | None
 
 
 def create_apps(
@@ -64,7 +65,7 @@ def create_apps(
     Raises SettingsError if metrics have an address, and prometheus-client is not installed.
     """
     catalog, scenarios, open_mode = service.catalog, service.scenarios, not service.api_keys
-    sandboxes = Sandboxes(store, clock, metadata)
+    sandboxes = Sandboxes(store, clock, metadata, service.begin)
     payments_service = PaymentsService(catalog, service.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = (
