@@ -1,13 +1,19 @@
 import asyncio
+from functools import partial
 
 import msgspec
 import pytest
 
 from paymock.app import journal
+from paymock.app.journal import decoded
+from paymock.http.requests import Request
+from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
 from paymock.sandbox import log_buffer
 from paymock.schemas.control import ListRequests
 from paymock.stores.memory import MemoryStore
+from paymock.web.telemetry.access_log import RequestLog, encoded_entry
+from paymock.web.telemetry.exchange import Exchange
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line
 
@@ -32,6 +38,27 @@ async def test_entries_of_many_sandboxes_are_buffered_up_to_a_limit_and_read_by_
             assert len((await app.control.journal.newest(f"late-{number}", ListRequests(limit=9))).data) == 1
     assert len((await app.control.journal.newest("early-0", ListRequests(limit=9))).data) <= 1
     assert app.sandboxes._log_buffer._count == 0
+
+
+async def test_keys_of_an_order_have_numbers_that_stay_and_that_servers_of_a_store_agree_on() -> None:
+    store, request, keys = SharedStore(), Request("POST", "/v1/payments", {}, operation="createPayment"), []
+    servers = UseCases(store), UseCases(store)
+    for number, order_id, key, expected in (
+        (0, "a", b"x", "1"), (0, "a", b"y", "2"), (0, "a", b"x", "1"), (0, "b", b"y", "1"),
+        (1, "a", b"z", "3"), (1, "a", b"y", "2"), (0, "a", b"w", "4"), (0, "a", b"z", "3"),
+    ):  # fmt: skip
+        exchange = Exchange.of(request, Response(201), "req_1", 0.0)
+        exchange.order_id, exchange.idempotency_key = order_id, key
+        journal = servers[number].control.journal
+        journal.add(SANDBOX, partial(encoded_entry, exchange, RequestLog(None), journal, SANDBOX))
+        entries = (await journal.newest(SANDBOX, ListRequests(limit=1))).data
+        keys.append(entries[0].key)
+        assert keys[-1] == expected
+    entries = (await servers[1].control.journal.newest(SANDBOX, ListRequests(limit=99))).data
+    assert [entry.key for entry in reversed(entries)] == keys
+    stored = await servers[1].control.journal.stored(SANDBOX, 99)
+    left = decoded(stored[-4:-1])  # of one server, when the oldest is no longer there
+    assert [entry.key for entry in reversed(left)] == keys[1:4]
 
 
 class TestSharedStore:

@@ -46,7 +46,7 @@ async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayme
     response = OperationResponse(200, payment=payment, fault=parse_fault(fault))
     exchange = Exchange.of(request, response, line().request_id, 0.0)
     exchange.answered_at = exchange.virtual_at = app.clock()
-    app.control.journal.add(SANDBOX, partial(encoded_entry, exchange, LOG))
+    app.control.journal.add(SANDBOX, partial(encoded_entry, exchange, LOG, app.control.journal, SANDBOX))
     return payment
 
 

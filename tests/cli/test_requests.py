@@ -16,7 +16,7 @@ def test_requests_are_printed_like_a_log(terminal: Terminal, api: Api) -> None:
     api.created()
     api.get("/v1/payments/pay_x")
     created, read = terminal.text("requests").splitlines()
-    assert re.fullmatch(r"\S+Z  201  POST  /v1/payments  new  [\d.]+ ms  req_\S+", created)
+    assert re.fullmatch(r"\S+Z  201  POST  /v1/payments  new  key 1  [\d.]+ ms  req_\S+", created)
     assert re.fullmatch(
         r"\S+Z  404  GET   /v1/payments/pay_x  payment_not_found  [\d.]+ ms  req_\S+  This API .+", read
     )

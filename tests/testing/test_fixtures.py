@@ -261,7 +261,7 @@ def test_a_failure_shows_payments_and_requests(run: Run) -> None:
             f"*{section}*",
             "*T*Z, frozen",
             "  pay_*  underpaid_expired  underpaid_expired  order order-1001",
-            "  *T*Z  201   POST  /v1/payments  new",
+            "  *T*Z  201   POST  /v1/payments  new  key 1",
             "*_ test_shown_as_gone _*",
             "E *'this' == 'that'",
             f"*{section}*",

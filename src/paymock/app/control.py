@@ -6,7 +6,7 @@ Every method works within one sandbox and touches no other.
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from paymock.app.faults import FaultRules, Overrides
 from paymock.app.feed import Feed, clock_of
-from paymock.app.journal import Journal, StoredEntry
+from paymock.app.journal import Journal, decoded
 from paymock.app.lookup import ALL_PAYMENTS, PaymentFilter, PaymentSnapshot, find_payment, newest_payments
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
@@ -270,17 +270,16 @@ class ControlService:
         if order_id is not None and order_id not in orders:
             raise PaymockError("payment_not_found")
         rules = (await self.fault_rules.list(sandbox)).data
-        stored = await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH)
-        requests: Iterator[schemas.JournalEntry] = (records.decode_as(StoredEntry, one) for one in stored)
+        requests = decoded(await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH))
         details = [_detail(payment) for payment in found]
         if payment_id or order_id:
             ids = {detail.payment.id for detail in details}
             # A refused creation has no payment, and an order may have more payments than are shown.
-            requests = (
+            requests = [
                 one
                 for one in requests
                 if (one.payment_id in ids if one.payment_id and payment_id else one.order_id in orders)
-            )
+            ]
             rules = [
                 rule
                 for rule in rules

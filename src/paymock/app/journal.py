@@ -1,11 +1,14 @@
 """The journal: the last requests to a sandbox."""
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from paymock.cache import BoundedCache
 from paymock.payments import records
 from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.sandboxes import Sandboxes
@@ -13,6 +16,7 @@ from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH
 LOG = "requests"
+_CACHED_KEYS = 10_000
 
 
 class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
@@ -21,6 +25,9 @@ class StoredEntry(schemas.JournalEntry, array_like=True, gc=False):
     virtual_at: str | None = None  # entries of earlier versions end before it, or before the next
     fetch_site: str | None = None
     payment_ahead_seconds: float | None = None
+    key: str | None = None
+    differs: list[str] = []  # noqa: RUF012 - msgspec copies it
+    key_hash: bytes = b""
 
 
 encode_entry = msgspec.msgpack.Encoder().encode
@@ -31,15 +38,28 @@ class Journal:
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
+        self._keys: BoundedCache[tuple[str, int, str, bytes], int] = BoundedCache(_CACHED_KEYS)
+        self._counts: BoundedCache[tuple[str, int, str], int] = BoundedCache(_CACHED_KEYS)
+
+    def key_of(self, sandbox: str, order_id: str, key: bytes) -> tuple[str, bytes]:
+        """Return the number of an idempotency key among those that this process has seen of its order, and
+        its hash.
+        """
+        key_hash = blake2b(key, digest_size=8, key=sandbox.encode()[:64]).digest()
+        order = sandbox, self._sandboxes.known_record(sandbox).generation, order_id
+        number = self._keys.get((*order, key_hash))
+        if number is None:
+            number = self._keys[(*order, key_hash)] = self._counts[order] = self._counts.get(order, 0) + 1
+        return str(number), key_hash
 
     def add(self, sandbox: str, entry: Entry) -> None:
         self._sandboxes.append(sandbox, LOG, entry, keep=LENGTH)
 
     async def newest(self, sandbox: str, query: schemas.ListRequests) -> schemas.Journal:
         payment_id = query.payment_id
-        stored = await self.stored(sandbox, LENGTH if payment_id else query.limit)
-        decoded = (records.decode_as(StoredEntry, entry) for entry in stored)
-        entries = (entry for entry in decoded if payment_id in (None, entry.payment_id))
+        needs_all = payment_id or not self._sandboxes.is_synchronous
+        stored = decoded(await self.stored(sandbox, LENGTH if needs_all else query.limit))
+        entries = (entry for entry in stored if payment_id in (None, entry.payment_id))
         return schemas.Journal(data=[public_entry(entry) for entry in islice(entries, query.limit)])
 
     async def mark(self, sandbox: str) -> bytes | None:
@@ -52,6 +72,22 @@ class Journal:
 
     async def clear(self, sandbox: str) -> None:
         await self._sandboxes.clear_log(sandbox, LOG)
+
+
+def decoded(stored: Iterable[bytes]) -> list[StoredEntry]:
+    """Decode entries, newest first. Of two keys of an order to which two processes have given one number, the
+    later gets the next one.
+    """
+    entries = [records.decode_as(StoredEntry, entry) for entry in stored]
+    numbers: dict[str | None, dict[bytes, int]] = {}
+    for entry in reversed(entries):
+        if entry.key is not None:
+            known = numbers.setdefault(entry.order_id, {})
+            if entry.key_hash not in known:
+                number, taken = int(entry.key), known.values()
+                known[entry.key_hash] = max(taken) + 1 if number in taken else number
+            entry.key = str(known[entry.key_hash])
+    return entries
 
 
 class RequestFilter(NamedTuple):

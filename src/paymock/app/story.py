@@ -64,7 +64,8 @@ def story(
     for request, *others in reversed(shown[:MAX_REQUESTS]):
         status, method = f"{request.status or 'lost':<4}", f"{request.method:<4}"
         words: list[str | None] = [request.virtual_at or request.at, status, method, request.path]
-        words += [request.error or request.idempotency, request.fault and f"fault {request.fault}"]
+        words += [request.error or request.idempotency, request.key and f"key {request.key}"]
+        words += [request.fault and f"fault {request.fault}"]
         if others:
             words.append(f"{len(others) + 1} \N{MULTIPLICATION SIGN} {request.operation or 'the same'}")
         if request.shown and request.shown_offset_seconds is not None and request.method == "GET":

@@ -83,7 +83,8 @@ def _request_lines(newest_first: list[Json]) -> list[str]:
         problems = [f"{problem['field']}: {problem['message']}" for problem in entry["details"]]
         words = [
             entry["at"], entry["status"] or "dropped", f"{entry['method']:<4}", entry["path"],
-            entry["error"], entry["idempotency"], entry["fault"] and f"fault {entry['fault']}",
+            entry["error"], entry["idempotency"], (key := entry.get("key")) and f"key {key}",
+            entry["fault"] and f"fault {entry['fault']}",
             f"{entry['duration_ms']:.1f} ms", entry["request_id"], *(problems or [entry["message"]]),
         ]  # fmt: skip
         lines.append("  ".join(map(str, filter(None, words))))

@@ -403,7 +403,7 @@ class Sandbox:
         `order_id`, `payment_id`, `status` (0 when the client got no reply), `error`, `message`, `details`,
         `shown` (the status of the payment in the reply), `idempotency` (`new`, `replayed`, `conflict`),
         `fault`, `at` (in real time), `virtual_at`, `payment_ahead_seconds`, `fetch_site`, `request_id`,
-        `duration_ms`.
+        `duration_ms`, `key` (its number within the order), `differs` (paths, after the reuse of a key).
         """
         return self._list("listRequests", query={"limit": limit})
 

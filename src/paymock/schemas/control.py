@@ -475,6 +475,15 @@ class JournalEntry(Reply):
         LeadSeconds | None,
         Meta(description="How far the clock of its payment was ahead, in seconds; `null`: it had none."),
     ]
+    key: Annotated[
+        str | None,
+        Meta(
+            description="Of a creation: which key of its order it had, `1` for the first one; never the key."
+        ),
+    ]
+    differs: Annotated[
+        list[str], Meta(description="After the reuse of a key: the first paths at which the bodies differ.")
+    ]
 
 
 class Journal(Reply):

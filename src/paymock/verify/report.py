@@ -293,8 +293,8 @@ def _request_text(request: Json) -> str:
     operation = request["operation"] or f"{request['method']} {request['path']}"
     if request["fault"]:
         return f"{operation} ✗ {request['fault']}"
-    outcome = f" {request['idempotency']}" if request["idempotency"] else ""
-    return f"{operation} {request['status']}{outcome}"
+    key = request.get("key") and f"key {request['key']}"
+    return " ".join(filter(None, [f"{operation} {request['status']}", request["idempotency"], key]))
 
 
 def _joined(texts: Sequence[str]) -> str:

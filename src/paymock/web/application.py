@@ -189,6 +189,7 @@ class Application:
                 self.keyring.authenticate(request)
             exchange.answered_at = self._clock()
             exchange.virtual_at = self._sandboxes.virtual_time(request.sandbox, exchange.answered_at)
-            self._control.journal.add(request.sandbox, partial(encoded_entry, exchange, self._log))
+            journal, sandbox = self._control.journal, request.sandbox
+            journal.add(sandbox, partial(encoded_entry, exchange, self._log, journal, sandbox))
         except PaymockError:
             return  # without a valid key, or without the store, there is no entry

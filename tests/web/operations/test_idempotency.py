@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -77,6 +78,8 @@ def test_another_body_under_the_same_key_is_a_conflict_that_names_what_differs(a
         assert error_of(conflict) == CONFLICT
         reason = f" body: {differs}" if "differ" in differs else differs
         assert f"{reason}. " in conflict.json()["error"]["message"]
+        [newest] = api.get("/_mock/requests", params={"limit": 1}).json()["data"]
+        assert path == deposits or newest["differs"] == re.findall("`(.+?)`", differs)
         malformed = api.post(path, content=b"{", headers={**JSON, "Idempotency-Key": key})
         assert error_of(malformed) == (400, "invalid_json")
         assert api.create(body, key=key, path=path).content == first.content

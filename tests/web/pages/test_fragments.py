@@ -255,12 +255,16 @@ class TestRequests:
         assert rows == [
             f"at 25 s {path[2:]} 200 settlement_pending Copy as curl",
             f"at 8.2 to 11.2 s 3 {path} 200 payment_detected Copy as curl",
-            "at 0 s POST /v1/payments 201 (new) awaiting_payment Copy as curl",
+            "at 0 s POST /v1/payments 201 (new, key 1) awaiting_payment Copy as curl",
         ]
         assert f"12:00:08 to 12:00:11 3 {path} Order order-1001" in api.rows("requests")[2]
 
     def test_show_what_became_of_an_idempotency_key(self, api: Sandbox) -> None:
-        for order_id, expected in (("1", "201 (new)"), ("1", "201 (replayed)"), ("2", "(conflict)")):
+        for order_id, expected in (
+            ("1", "201 (new, key 1)"),
+            ("1", "201 (replayed, key 1)"),
+            ("2", "(conflict, key 1)"),
+        ):
             api.create(order(order_id=order_id), key="the-same-key")
             assert expected in api.rows("requests")[0]
 

@@ -16,12 +16,14 @@ from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import PaymentStatus
 from paymock.settings import Settings
+from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import MAX_DETAILS, RequestLog, encoded_entry
 from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of, trace_of
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.clock import NOON
 from tests.support.server import running_server
+from tests.support.use_cases import UseCases
 
 JSON = {**AUTHORIZED, "Content-Type": "application/json", "Idempotency-Key": "order-1001-payment"}
 ENDPOINT = b'{"url": "https://merchant.example/hooks"}'
@@ -181,6 +183,7 @@ REPLAY = Response(201, headers=(REPLAYED,))
 CONFLICT = error_response(PaymockError("idempotency_key_reused_with_different_payload"), "req_1")
 INJECTED = error_response(PaymockError("injected_fault"), "req_1")
 PAGE_OF_A_GATEWAY = Response(503, b"<html>", "text/html", error="injected_fault")
+JOURNAL = UseCases(MemoryStore()).control.journal
 LOG = RequestLog(None, secrets=("own-key",))
 
 
@@ -193,7 +196,7 @@ def entry(response: Response, method: str = "POST", body: Any = msgspec.UNSET, *
 def entry_of(request: Request, response: Response) -> StoredEntry:
     exchange = Exchange.of(request, response, "req_1", 0.0012345)
     exchange.answered_at, exchange.virtual_at = NOON, NOON + 60_000
-    return decode_as(StoredEntry, encoded_entry(exchange, LOG))
+    return decode_as(StoredEntry, encoded_entry(exchange, LOG, JOURNAL, ""))
 
 
 def test_an_entry_says_what_was_requested_and_answered() -> None:

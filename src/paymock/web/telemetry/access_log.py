@@ -16,11 +16,11 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from paymock.app.journal import StoredEntry, encode_entry
+from paymock.app.journal import Journal, StoredEntry, encode_entry
 from paymock.http.responses import REPLAYED
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.public import Problem
+from paymock.schemas.public import CREATE_PAYMENT, Problem
 from paymock.text import without_secrets
 from paymock.web.telemetry.exchange import Exchange
 
@@ -155,8 +155,10 @@ class RequestLog:
         return f"{color}{text}{_RESET}" if self._color else text
 
 
-def encoded_entry(exchange: Exchange, log: RequestLog) -> bytes:
-    """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
+def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox: str) -> bytes:
+    """Encode the entry of a request for the journal. Its path, order and messages are masked as in the
+    `log`.
+    """
     response, payment, seen = exchange.response, exchange.payment, exchange.seen
     target, refusal, mask = exchange.target, exchange.refusal, log.without_secrets
     payment_id, order_id, lead = exchange.payment_id, exchange.order_id, None
@@ -167,6 +169,10 @@ def encoded_entry(exchange: Exchange, log: RequestLog) -> bytes:
     if payment is not None:
         payment_id, order_id, lead = payment_id or payment.id, payment.order_id, payment.ahead
     details = (refusal and refusal.details) or []
+    order_id = log.masked_order(order_id) if order_id else None
+    key, key_hash = None, b""
+    if order_id and exchange.idempotency_key and exchange.operation == CREATE_PAYMENT:
+        key, key_hash = journal.key_of(sandbox, order_id, exchange.idempotency_key)
     return encode_entry(
         StoredEntry(
             at=to_rfc3339(exchange.answered_at),
@@ -184,12 +190,15 @@ def encoded_entry(exchange: Exchange, log: RequestLog) -> bytes:
             request_id=exchange.id,
             duration_ms=int(exchange.seconds * 1_000_000) / 1000,
             operation=exchange.operation or None,
-            order_id=log.masked_order(order_id) if order_id else None,
+            order_id=order_id,
             shown=seen.status if seen else None,
             fault=response.fault and response.fault.text,
             shown_offset_seconds=seen.at / 1000 if seen else None,
             virtual_at=to_rfc3339(exchange.virtual_at),
             fetch_site=exchange.fetch_site.decode() if exchange.fetch_site in _FETCH_SITES else None,
             payment_ahead_seconds=None if lead is None else lead / 1000,
+            key=key,
+            differs=[mask(path) for path in exchange.carried_out.differs],
+            key_hash=key_hash,
         )
     )

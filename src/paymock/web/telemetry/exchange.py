@@ -66,6 +66,7 @@ class Exchange(msgspec.Struct, gc=False):
     payment_id: str | None = None
     order_id: str | None = None
     fetch_site: bytes = b""
+    idempotency_key: bytes = b""
     trace: Mapping[str, str] = _NO_TRACE
     answered_at: int = 0
     virtual_at: int = 0
@@ -84,6 +85,7 @@ class Exchange(msgspec.Struct, gc=False):
             request.params.get("payment_id"),
             order_id_of(request),
             headers.get(b"sec-fetch-site", b""),
+            headers.get(b"idempotency-key", b""),
             trace_of(request) if b"traceparent" in headers else _NO_TRACE,
         )
 

@@ -37,7 +37,9 @@ def test_payments_are_newest_first_with_what_has_happened(api: Api) -> None:
     assert "    due      1010000000000000000 USDT" in lines
     assert "    x     30 s  underpaid_expired" in lines
     assert "           7 s  payment_detected      Confirmations 4/16, confirming" in lines
-    assert [line.split()[1:] for line in lines[-2:]] == [["201", "POST", "/v1/payments", "new"]] * 2
+    assert [line.split()[1:] for line in lines[-2:]] == [
+        ["201", "POST", "/v1/payments", "new", "key", "1"]
+    ] * 2
 
 
 def test_a_refused_and_a_lost_request_are_explained(api: Api) -> None:
@@ -76,7 +78,7 @@ def test_fault_rules_are_shown_with_their_counts(api: Api) -> None:
         "",
         "requests:",
     ]
-    assert lines[-1].endswith("  201   POST  /v1/payments  new  fault delay=1")
+    assert lines[-1].endswith("  201   POST  /v1/payments  new  key 2  fault delay=1")
 
 
 def test_it_can_be_that_of_a_payment_or_an_order(api: Api) -> None:
