@@ -115,6 +115,17 @@ HEADERS: Json = {
         "schema": {"type": "string"},
         "example": f"/v1/payments/{examples.payment_id()}",
     },
+    "Link": {
+        "description": 'The page for the customer, with `rel="payment"`.',
+        "required": True,
+        "schema": {"type": "string"},
+        "example": f'</checkout/{examples.payment_id()}>; rel="payment"',
+    },
+    "Allow": {
+        "description": "The methods of the path; with 405.",
+        "schema": {"type": "string"},
+        "example": "GET, HEAD, OPTIONS",
+    },
     "Idempotent-Replayed": {
         "description": "`true` when the reply repeats that of an earlier request with the same key.",
         "schema": {"type": "string", "pattern": "^true$"},  # generators trip over an enumeration in a header

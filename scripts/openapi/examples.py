@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock import __version__
-from paymock.http.checks import Keyring, requested_scenario
+from paymock.http.checks import Keyring, check_json_body, idempotency_key, requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import error_response
 from paymock.payments import checkout, views
@@ -148,6 +148,9 @@ def _error(code: str) -> PaymockError:
     """
     invalid_requests: Mapping[str, Callable[[], object]] = {
         "invalid_json": lambda: json_decoding.decode(b'{"order_id": "order-1001",}'),
+        "idempotency_key_invalid": lambda: idempotency_key(_request((b"idempotency-key", b"short"))),
+        "unsupported_media_type": lambda: check_json_body(_request((b"content-type", b"text/plain"))),
+        "unsupported_content_encoding": lambda: check_json_body(_request((b"content-encoding", b"gzip"))),
         "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy")), SCENARIOS),
         "invalid_fault": lambda: requested_fault("status=200"),
         "unauthenticated": lambda: Keyring(()).authenticate(_request((b"authorization", b"Bearer unknown"))),

@@ -258,7 +258,7 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     _tidy([*inline], named)
     tidy = {name: _tidy(_without_title(schema), named) for name, schema in components.items()}
     used = set(OTHER_ERRORS).union(*map(_codes, operations))
-    named["ErrorCode"]["enum"] = [code for code in ERRORS if code in used]
+    named["ErrorCode"]["x-extensible-enum"] = [code for code in ERRORS if code in used]
     named["Scenario"]["enum"] = list(SCENARIOS)
     components = dict(sorted((tidy | named | bodies).items()))
     _distinguish_constants(components)
@@ -329,5 +329,11 @@ def _plain(text: str) -> str:
 
 
 _OTHER_ERROR = "OtherError"
-_OTHER_RESPONSES: Json = {_OTHER_ERROR: _refusal(OTHER_ERRORS, "Any other error.")}
+_OTHER_RESPONSES: Json = {_OTHER_ERROR: _refusal(OTHER_ERRORS, "Any other error.", headers=["Allow"])}
 """The replies that belong to no operation."""
+
+_OTHER_RESPONSES[_OTHER_ERROR]["headers"]["Retry-After"] = {
+    **HEADERS["Retry-After"],
+    "description": "Seconds to wait before a retry; with 429 and 503.",
+    "required": False,
+}

@@ -69,7 +69,7 @@ GUESSES = {
     "fault add 503": (1, "  FAULT: must be status=CODE"),
     "deposit 1.5": (2, "did you mean 1500000000000000000 (1.5 USDT)?"),
     "create --amount x --chain moon": (1, "validation_failed:\n  --amount: must be a positive integer"),
-    "create --idempotency-key x": (1, "The --idempotency-key is not 8 to 128 visible ASCII characters"),
+    "create --idempotency-key x": (1, "The --idempotency-key has a length of 1; 8 to 128 characters"),
     "serve --port abc": (2, "Invalid value for '--port': 'abc' is not a whole number from 0 to 65,535"),
     "payments --limit 0": (2, "'0' is not a whole number of at least 1"),
     "fault add drop --times 0": (2, "'0' is not a whole number from 1 to 1,000,000"),

@@ -38,7 +38,7 @@ ANY_FILE = {
 CATALOGS = ANY_FILE | {
     "empty": (b"", "cannot be used"),
     "arrays for chains": (b"chains = " + b"[" * 200 + b"]" * 200, "cannot be used"),
-    "line ends in a name": (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', "chain 1: a b"),
+    "line ends in a name": (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', r"chain 1: a\nb\r\u2028 is not"),
     "a broken asset": (
         ONE_CHAIN.replace("18 }", "18").encode(),
         "cannot be used: chain one: Invalid initial",
@@ -59,7 +59,7 @@ SCENARIO_FILES = ANY_FILE | {
     ),
     "line ends in a name": (
         b'[[scenario]]\nname = "x"\n"a\\nb\\u2028" = 1',
-        "scenario x: a b  is not a field",
+        r"scenario x: a\nb\u2028 is not a field",
     ),
 }
 

@@ -84,7 +84,7 @@ def test_a_message_contains_no_address_and_no_long_name() -> None:
     address, long = "0x" + "ab" * 20, "n" * 65
     with pytest.raises(PaymockError) as caught:
         validate(checker_for(SetNext), {address: 1, long: 1}, SetNext)
-    assert list(caught.value.details or {}) == ["0x***", "n" * 63 + "…"]
+    assert list(caught.value.details or {}) == ["***", "n" * 63 + "…"]
 
 
 def test_an_unsupported_type_has_no_checker() -> None:

@@ -34,8 +34,8 @@ class Contract:
         documents = [yaml.load(text, yaml.CSafeLoader) for text in texts]
         whole = documents[0]
         for document in documents[1:]:
-            codes = document["components"]["schemas"]["ErrorCode"]["enum"]
-            codes += whole["components"]["schemas"]["ErrorCode"]["enum"]
+            codes = document["components"]["schemas"]["ErrorCode"]["x-extensible-enum"]
+            codes += whole["components"]["schemas"]["ErrorCode"]["x-extensible-enum"]
             whole["paths"] |= document["paths"]
             for section, parts in document["components"].items():
                 whole["components"].setdefault(section, {}).update(parts)
@@ -66,6 +66,9 @@ class Contract:
         if operation is None:
             if response.status_code >= 400 and method != "HEAD":
                 self._check_schema(response.json(), ENVELOPE, path)
+                assert not self._undeclared(
+                    response, self.document["components"]["responses"]["OtherError"]["headers"]
+                )
             return
         promised = operation["responses"].get(str(response.status_code))
         assert promised is not None, f"{method} {path}: status {response.status_code} is not documented"
@@ -75,6 +78,7 @@ class Contract:
             assert value is not None or not resolved.get("required"), f"{method} {path}: no {name}"
             if value is not None:
                 self._check_schema(value, resolved["schema"], name)
+        assert not self._undeclared(response, promised["headers"]), f"{method} {path}"
         if "content" not in promised:
             assert response.content == b""
             return
@@ -87,6 +91,13 @@ class Contract:
         self._check_schema(body, content["schema"], f"{method} {path}")
         if response.status_code >= 400:
             assert body["error"]["code"] in content["examples"], f"{method} {path}: {body} is not documented"
+
+    def _undeclared(self, response: httpx.Response, declared: Json) -> set[str]:
+        return {
+            name
+            for name in {*self.document["components"]["headers"]} - {*declared}
+            if name in response.headers
+        }
 
     def check_raw(self, method: str, path: str, reply: RawReply) -> None:
         request = httpx.Request(method, f"http://127.0.0.1{path}")

@@ -26,6 +26,7 @@ from paymock.rules.fault_injection import (
 from paymock.rules.faults import MAX_HANG, FaultKind, FaultRule, FaultTarget, parse_fault
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, Scenario, scenario_of, stored_scenario
+from paymock.rules.timeline import scenario_hint
 from paymock.sandbox.sandboxes import KeyedRequest, RetryDeadline, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
@@ -112,7 +113,10 @@ class Overrides:
             raise validation_failed({"course": "give a scenario or a course, not both"})
         if name is not None:
             if name not in self._scenarios:
-                raise validation_failed({"scenario": f"must be one of {', '.join(self._scenarios)}"})
+                hint = scenario_hint(name, self._scenarios)
+                raise validation_failed(
+                    {"scenario": f"must be one of {', '.join(self._scenarios)}{hint and f'; {hint}'}"}
+                )
             scenario = self._scenarios[name]
         if scenario is None and fault is None:
             raise validation_failed({"scenario": "give a scenario or a course, a fault, or both"})

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from paymock.payments import records, views
 from paymock.payments.records import PaymentHead, PaymentRecord, SimulationRecord
 from paymock.payments.timelines import PaymentTimeline, RenderedPayment
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import State, visible
@@ -154,6 +154,9 @@ class PaymentsPage(NamedTuple):
     end: int | None
 
 
+_OTHER_IDS = {"att": "an attempt", "dep": "a deposit", "we": "a webhook endpoint", "req": "a request"}
+
+
 async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> PaymentSnapshot:
     """Return the payment with this id. Raises PaymockError `payment_not_found`."""
     token = parse_token(payment_id, PAYMENT_PREFIX) or ""
@@ -161,7 +164,10 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     stored, simulation = snapshot.values
     timeline = sandboxes.timelines.get(stored, simulation) if stored else None
     if timeline is None:
-        raise PaymockError("payment_not_found")
+        kind, prefix = ERRORS["payment_not_found"], payment_id.partition("_")[0]
+        other = f", that of {_OTHER_IDS[prefix]} with {prefix}_" if prefix in _OTHER_IDS else ""
+        hint = "" if prefix == "pay" else f"The id of a payment begins with pay_{other}. "
+        raise PaymockError("payment_not_found", f"{kind.meaning} {hint}{kind.remedy}")
     return PaymentSnapshot(timeline, simulation, snapshot)
 
 

@@ -5,7 +5,6 @@ Specification: "Authentication", "Limits", "Scenarios".
 import hmac
 import re
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -13,8 +12,10 @@ from paymock.cache import BoundedCache
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import CHECKOUT, METHODS, PUBLIC, Match
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.identifiers import sandbox_of
+from paymock.rules.timeline import scenario_hint
+from paymock.schemas.json_decoding import shown_name
 from paymock.settings import OPEN_KEY_EXAMPLE, Address
 from paymock.text import NAMED_KEY, OPEN_KEY
 
@@ -200,10 +201,17 @@ def check_json_body(request: Request) -> None:
     headers = request.headers
     if headers.get(b"content-type") == _JSON and b"content-encoding" not in headers and not request.repeated:
         return  # as most clients have it
-    if (_single(request, b"content-encoding") or "identity").lower() != "identity":
-        raise PaymockError("unsupported_content_encoding")
-    if not _is_json(_single(request, b"content-type") or ""):
-        raise PaymockError("unsupported_media_type")
+    coding, media_type = (_single(request, name) or "" for name in (b"content-encoding", b"content-type"))
+    if coding.lower() not in ("", "identity"):
+        raise _unsupported("unsupported_content_encoding", coding)
+    if not _is_json(media_type):
+        raise _unsupported("unsupported_media_type", media_type)
+
+
+def _unsupported(code: str, sent: str) -> PaymockError:
+    kind = ERRORS[code]
+    told = f"`{shown_name(sent)}` was sent" if sent else "None was sent"
+    return PaymockError(code, f"{kind.meaning} {kind.remedy} {told}.")
 
 
 @lru_cache(maxsize=256)  # clients use few media types, but parsing costs time with each body
@@ -240,22 +248,24 @@ def idempotency_key(request: Request) -> str:
     if not key:
         raise PaymockError("idempotency_key_missing")
     if not _IDEMPOTENCY_KEY.fullmatch(key):
-        raise PaymockError("idempotency_key_invalid")
+        place = next((place for place, one in enumerate(key, 1) if not "!" <= one <= "~"), None)
+        problem = f"has a length of {len(key)}; 8 to 128 characters are needed"
+        if place:
+            problem = f"has a character that is not visible ASCII, number {place} of {len(key)}"
+        raise PaymockError("idempotency_key_invalid", f"The Idempotency-Key {problem}. A UUID is a good key.")
     return key
 
 
 def requested_scenario(request: Request, scenarios: Collection[str]) -> str | None:
     """Return the scenario of the X-Mock-Scenario header, one of `scenarios`, or None without one. Raises
-    PaymockError `invalid_scenario`, whose message names the nearest value. Specification: "Scenarios".
+    PaymockError `invalid_scenario`, whose message names what was probably meant. Specification: "Scenarios".
     """
     try:
         name = request.header(b"x-mock-scenario")
     except ValueError:
         raise PaymockError("invalid_scenario", "The X-Mock-Scenario header was sent twice.") from None
     if name is not None and name not in scenarios:
-        nearest = get_close_matches(name.lower()[:64], scenarios, n=1, cutoff=0.0)[0]
-        raise PaymockError(
-            "invalid_scenario",
-            f"X-Mock-Scenario is not one of {', '.join(scenarios)}. The nearest is {nearest}.",
-        )
+        hint = scenario_hint(name, scenarios).capitalize()
+        message = f"X-Mock-Scenario is not one of {', '.join(scenarios)}. {hint and f'{hint}.'}"
+        raise PaymockError("invalid_scenario", message.rstrip())
     return name

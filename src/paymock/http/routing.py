@@ -4,6 +4,7 @@ are percent-decoded. A parameter may have a fixed suffix, as in `{id}.json`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from difflib import get_close_matches
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -87,6 +88,17 @@ class Routes(Generic[T]):
         node.targets[method] = target
         if "{" not in template:
             self._exact[template] = Match(template, node.targets, {})
+
+    def similar(self, path: str) -> str | None:
+        """Return the template of the operation that an unknown path is probably meant for."""
+        sent, prefix = path.rstrip("/").split("/"), CONTROL if path.startswith(CONTROL) else PUBLIC
+        for template in self.templates:
+            known = template.removeprefix(prefix).split("/")
+            pairs = zip(known, sent[-len(known) :], strict=False)
+            is_near = all(name[:1] == "{" or get_close_matches(segment, [name]) for name, segment in pairs)
+            if is_near and template.startswith(prefix) and len(sent) > len(known):
+                return template
+        return None
 
     def find(self, path: str) -> Match[T] | None:
         """Return the match of `path`, as it was sent, or None."""

@@ -3,6 +3,7 @@ webhook endpoints; and scenarios as the control API shows them. Specification: "
 object".
 """
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -60,6 +61,9 @@ from paymock.schemas.validation import Problems, checker_for, converter_for, val
 
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request has none, in milliseconds."""
+
+_TOKENS = re.compile(r"(?=.*[1-9])([0-9]{1,40})(?:\.([0-9]{1,40}))?")
+"""A positive decimal number, as an amount in whole tokens."""
 
 _convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
 _check_endpoint = checker_for(CreateWebhookEndpoint)
@@ -259,6 +263,13 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
         if None not in (received, paid) and received != paid:
             problem = f"must be the same as receive.{name}: there is no other route"
             problems.setdefault(f"pay_with[0].{name}", problem)
+    chain, asset = receive
+    if chain and asset and catalog.has_asset(chain, asset) and "raw" in problems.get("receive.amount", ""):
+        decimals = (catalog.assets(chain) or {})[asset].decimals
+        match = _TOKENS.fullmatch(str(body["receive"]["amount"]))
+        whole, fraction = match.groups("") if match and len(match[2] or "") <= decimals else ("1", "")
+        tokens, raw = f"{whole}.{fraction}".rstrip("."), int(whole + fraction.ljust(decimals, "0"))
+        problems["receive.amount"] += f'; {tokens} {asset} on {chain} is "{raw}"'
 
 
 def _text_at(body: Any, *path: str | int) -> str | None:

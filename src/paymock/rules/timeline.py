@@ -9,7 +9,8 @@ what it leaves open is decided in docs/decisions.md.
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import IntEnum, auto
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
@@ -210,6 +211,17 @@ EXAMPLE_DUE = 1_000_000
 def example_states(scenario: Scenario) -> tuple[State, ...]:
     """The states of a payment of EXAMPLE_DUE raw units in `scenario`."""
     return simulate(scenario, EXAMPLE_DUE, "USDC")
+
+
+def scenario_hint(name: str, scenarios: Collection[str]) -> str:
+    """What was probably meant by a name that is none of `scenarios`, or the empty string."""
+    word = name.lower()[:64]
+    word = "happy_path" if word in ("success", "paid", "ok") else word
+    for scenario in SCENARIOS.values():
+        if any(state.status == word for state in example_states(scenario)):
+            return f"a payment becomes `{word}` in {scenario.name}"
+    nearest = get_close_matches(word, scenarios, 1, cutoff=0.5)
+    return f"the nearest is {nearest[0]}" if nearest else ""
 
 
 class ScenarioSummary(NamedTuple):

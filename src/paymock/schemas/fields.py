@@ -22,7 +22,7 @@ from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
 from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.times import time_problem
-from paymock.schemas.json_decoding import depth
+from paymock.schemas.json_decoding import depth, shown_name, shown_step
 from paymock.text import CONTROL
 
 MAX_ORDER_ID = 128
@@ -41,6 +41,13 @@ _SUSPECT = re.compile(rb"\\u0000|[0-9]{16}")
 
 ANY_EVENT = "*"
 EVENTS = (ANY_EVENT, *(f"payment.{status}" for status in PaymentStatus))
+
+ORDER_ID_PATTERN = (
+    r"^([^\x00-\x1f\x7f-\x9f]|[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*$"
+)
+"""No control characters. To engines that compare bytes, as in generated clients for PHP, U+0080 to U+009F are
+parts of other characters in UTF-8, which follow a byte from C3 to F4.
+"""
 
 URL_PATTERN = (
     r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z]([0-9A-Za-z._-]*[0-9A-Za-z])?)(:[0-9]{1,5})?"
@@ -70,35 +77,44 @@ def url_problem(text: str) -> str | None:
 
 
 def metadata_problem(metadata: dict[str, Any]) -> str | None:
-    """The limit that `metadata` exceeds, or None when it is valid. Never contains a key or a value."""
+    """The limit that `metadata` exceeds, or None when it is valid. Contains no value."""
     if len(metadata) > _MAX_ENTRIES:
         return f"must have at most {_MAX_ENTRIES} entries, not {len(metadata)}"
-    for key in metadata:
+    for number, key in enumerate(metadata, 1):
         if not 1 <= len(key) <= _MAX_KEY_CHARACTERS:
-            return f"must have keys of 1 to {_MAX_KEY_CHARACTERS} characters"
+            entry = f"entry {number} has {len(key)}: `{shown_name(key)}`"
+            return f"must have keys of 1 to {_MAX_KEY_CHARACTERS} characters; {entry}"
     encoded = msgspec.json.encode(metadata)
     # The two walks are expensive; the encoded form shows cheaply whether they can find anything.
     if (
         encoded.count(b"{") + encoded.count(b"[") > _MAX_METADATA_DEPTH
         and depth(metadata) > _MAX_METADATA_DEPTH
     ):
-        return f"must have at most {_MAX_METADATA_DEPTH} levels of nesting"
-    problem = _value_problem(metadata) if _SUSPECT.search(encoded) else None
-    if problem is None and len(encoded) > _MAX_METADATA_BYTES:
-        return f"must take at most {_MAX_METADATA_BYTES} bytes as compact JSON"
-    return problem
+        deepest = max(metadata, key=lambda name: depth(metadata[name]))
+        found = f"{depth(metadata)}, in `metadata{shown_step(deepest)}`"
+        return f"must have at most {_MAX_METADATA_DEPTH} levels of nesting, not {found}"
+    refused = _value_problem(metadata) if _SUSPECT.search(encoded) else None
+    if refused:
+        return f"{refused[1]}; found at `metadata{refused[0]}`"
+    if len(encoded) > _MAX_METADATA_BYTES:
+        longest = max(metadata, key=lambda name: len(msgspec.json.encode(metadata[name])))
+        found = f"{len(encoded)}; the longest entry is `metadata{shown_step(longest)}`"
+        return f"must take at most {_MAX_METADATA_BYTES} bytes as compact JSON, not {found}"
+    return None
 
 
-def _value_problem(value: Any) -> str | None:
+def _value_problem(value: Any) -> tuple[str, str] | None:
+    """The path of a member that is refused, from `value`, and its problem, or None."""
     if isinstance(value, str):
-        return "must not contain the NUL character" if "\0" in value else None
+        return ("", "must not contain the NUL character") if "\0" in value else None
     if isinstance(value, int):
         safe = abs(value) <= MAX_SAFE_INTEGER
-        return None if safe else "must not contain integers beyond ±(2^53-1): use strings"
-    if isinstance(value, dict):
-        return next(filter(None, map(_value_problem, [*value, *value.values()])), None)
-    if isinstance(value, list):
-        return next(filter(None, map(_value_problem, value)), None)
+        return None if safe else ("", "must not contain integers beyond ±(2^53-1): use strings")
+    if isinstance(value, dict | list):
+        for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+            found = _value_problem(item) or (isinstance(step, str) and _value_problem(step))
+            if found:
+                return shown_step(step) + found[0], found[1]
     return None
 
 
@@ -126,8 +142,7 @@ OrderId = Annotated[
         min_length=1,
         max_length=MAX_ORDER_ID,
         examples=["order-1001"],
-        # Bytes of U+0080 to U+009F are parts of other characters to engines that compare bytes.
-        extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]*$"},
+        extra_json_schema={"pattern": ORDER_ID_PATTERN},
         extra=rule(
             lambda text: text.isprintable() or not _CONTROL.search(text),
             "must not contain control characters",

@@ -17,13 +17,16 @@ import msgspec
 from msgspec import UNSET
 
 from paymock.rules.errors import PaymockError
+from paymock.text import escape_control, without_secrets
 
 T = TypeVar("T")
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 MAX_DEPTH = 32
+_MAX_NAME = 64
 _MAX_INTEGER_DIGITS = 309  # the largest double has that many
 _COMPARED_ITEMS, _ABSENT = 100, msgspec.Raw()
+_FOREIGN = {b"\xef\xbb\xbf": "it begins with a byte order mark", b"\x1f\x8b": "it is compressed with gzip"}
 _IRRELEVANT = bytes(set(range(256)) - set(b"[{0123456789"))
 """All bytes but digits and those that open an array or object."""
 
@@ -59,8 +62,20 @@ def decode_fast(body: bytes) -> Any:
 
 def decode_strict(body: bytes) -> Any:
     """The value of `body`. Raises PaymockError `invalid_json` with the reason."""
+    for start, reason in _FOREIGN.items():
+        if body.startswith(start):
+            _refuse(reason)
+    if not body.strip(b" \t\r\n"):
+        _refuse("it is empty")
     try:
-        value = _DECODER.decode(body.decode("utf-8"))
+        text = body.decode("utf-8")
+        try:
+            value = _DECODER.decode(text)
+        except KeyError:
+            members = json.loads(text, object_pairs_hook=tuple, parse_int=str)
+            if path := repeated_member(members):
+                _refuse(f"an object has two members of the same name, `{path.removeprefix('.')}`")
+            raise RecursionError from None
         # The two walks are expensive; their conditions are cheap and hold for every body that needs them.
         if body.count(b"[") + body.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
             _refuse(f"nesting is deeper than {MAX_DEPTH}")
@@ -75,6 +90,28 @@ def decode_strict(body: bytes) -> Any:
     except RecursionError:
         _refuse(f"nesting is deeper than {MAX_DEPTH}")
     return value
+
+
+def shown_name(name: str) -> str:
+    """The name of a member as a message shows it: without secrets and addresses, at most 64 characters."""
+    told = without_secrets(escape_control(name.encode(errors="backslashreplace").decode()))
+    return told if len(told) <= _MAX_NAME else told[: _MAX_NAME - 1] + "…"
+
+
+def shown_step(step: int | str) -> str:
+    """An index, or the name of a member, at the end of a dotted path."""
+    return f"[{step}]" if isinstance(step, int) else f".{shown_name(step)}"
+
+
+def repeated_member(value: Any, levels: int = MAX_DEPTH) -> str | None:
+    """The path of a member with the name of another, from `value`, whose objects are tuples of pairs."""
+    steps = set()
+    for step, item in value if isinstance(value, tuple) else enumerate(value):
+        below = repeated_member(item, levels - 1) if levels and isinstance(item, list | tuple) else None
+        if step in steps or below is not None:
+            return shown_step(step) + (below or "")
+        steps.add(step)
+    return None
 
 
 def depth(value: Any) -> int:
@@ -126,7 +163,7 @@ def _refuse(reason: str) -> Never:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        _refuse("an object has two members of the same name")
+        raise KeyError("two members of the same name")
     return members
 
 

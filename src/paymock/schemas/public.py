@@ -326,10 +326,14 @@ class Problem(Reply):
     message: Annotated[str, Meta(description="What would be right.")]
 
 
+_OPEN = "Stable, for programs. An open set: the real service may have other codes."
+_CODES = {"x-extensible-enum": [*ERRORS]}
+
+
 class ErrorDetail(Reply):
     """Why a request was refused."""
 
-    code: Annotated[str, enumeration("ErrorCode", "Stable, for programs.", ERRORS)]
+    code: Annotated[str, Meta(title="ErrorCode", description=_OPEN, extra_json_schema=_CODES)]
     message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
     request_id: Annotated[str, Meta(description="The same as in the header `X-Request-Id`.")]
     details: (

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import inspect
 
 from paymock.rules.errors import PaymockError
+from paymock.schemas.json_decoding import shown_name
 from paymock.schemas.public import Query
 
 T = TypeVar("T")
@@ -46,8 +47,6 @@ _TYPE_NAMES: dict[type, str] = {
     int: "a number",
     float: "a number",
 }
-_ADDRESS = re.compile("0[xX][0-9a-fA-F]{40}")
-
 _INTEGER = re.compile("[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?")
 """Numbers in queries: msgspec's lax mode would take `1e1` and `5.0` for an integer."""
@@ -238,8 +237,7 @@ def _struct(info: inspect.StructType) -> Checker:
         for name in value:
             if name not in members:
                 problem = f"is not a field; known here: {', '.join(members)}"
-                told = _ADDRESS.sub("0x***", name)  # a message never contains an address
-                problems.setdefault(prefix + (told if len(told) <= 64 else told[:63] + "…"), problem)
+                problems.setdefault(prefix + shown_name(name), problem)
 
     return check
 
@@ -307,6 +305,8 @@ def _and_also(check_structure: Checker, find_problem: Rule | None) -> Checker:
     def check(value: Any, path: str, problems: Problems) -> None:
         count = len(problems)
         check_structure(value, path, problems)
+        if problems.get(path) == "must be a string, not a number" and (problem := find_problem(str(value))):
+            problems[path] += f", and {problem}"  # or the next refusal would say it
         if value is not None and len(problems) == count and (problem := find_problem(value)):
             problems.setdefault(path, problem)
 

@@ -25,7 +25,7 @@ from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, header_block, refusal, with_warning
 from paymock.http.routing import PUBLIC, Handler, Route, Routes
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
@@ -148,13 +148,17 @@ class Application:
             is_page = request.method in ("GET", "HEAD") and not f"{request.path}/".startswith(PUBLIC)
             if self.unknown_page is not None and is_page and prefers_html(request):
                 return self.unknown_page
-            raise PaymockError("not_found")
+            kind, similar = ERRORS["not_found"], self.routes.similar(request.path)
+            hint = f" Did you mean `{similar}`?" if similar else ""
+            raise PaymockError("not_found", f"{kind.meaning}{hint} {kind.remedy}")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = allowed_methods(match)
-            raise PaymockError(
-                "method_not_allowed", f"This path answers to {allowed}.", headers=[("Allow", allowed)]
+            hint = " There is no list of payments: keep the `id` of each." * (
+                match.template == "/v1/payments"
             )
+            message = f"This path answers to {allowed}.{hint}"
+            raise PaymockError("method_not_allowed", message, headers=[("Allow", allowed)])
         if route.needs_key:
             self.keyring.authenticate(request)
             if request.owner != request.sandbox:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paymock.schemas.fields import ORDER_ID_PATTERN
 from scripts.openapi.documents import CONTROL_API, PUBLIC_API
 from scripts.openapi.generator import document
 from tests.support.contract import Json
@@ -116,9 +117,19 @@ def test_a_pattern_uses_only_what_all_engines_have() -> None:
     for pattern in PATTERNS:
         assert re.fullmatch(r"\^.*\$", pattern)
         escapes = set(re.findall(r"\\(x[0-9a-f]{2}|.)", pattern))
-        assert all(re.fullmatch(r"x[0-7][0-9a-f]|[\[\].]", escape) for escape in escapes), pattern
+        assert all(re.fullmatch(r"x[0-9a-f]{2}|[\[\].]", escape) for escape in escapes), pattern
         assert "(?" not in pattern
         assert re.fullmatch("[ -~]+", pattern)
+
+
+def test_the_pattern_of_order_ids_refuses_control_characters_by_characters_and_by_bytes() -> None:
+    """The second is what generated clients for PHP do."""
+    for text in (
+        f"a{chr(code)}{end}" for code in (*range(0x3000), 0xFFFD, 0x1F600, 0x10FFFF) for end in "b中"
+    ):
+        is_valid = not re.search(r"[\x00-\x1f\x7f-\x9f]", text)
+        assert bool(re.search(ORDER_ID_PATTERN, text)) == is_valid, ascii(text)
+        assert bool(re.search(ORDER_ID_PATTERN.encode(), text.encode())) == is_valid, ascii(text)
 
 
 @each_document

@@ -16,7 +16,7 @@ from tests.support.contract import Contract
 from tests.support.raw import RawReply, exchange
 from tests.support.server import RunningServer
 from tests.web.operations import bad_input
-from tests.web.operations.bad_input import ORDER_BYTES, Case, encoded, post
+from tests.web.operations.bad_input import KEYED_JSON, ORDER_BYTES, Case, changed, encoded, post, read
 
 CASES = [
     pytest.param(case, id=f"{name} {number}")
@@ -113,3 +113,56 @@ def secrets_of(case: Case) -> list[str]:
         parts += [place.get("address") for place in places if isinstance(place, dict)]
         parts += [order.get("metadata")]
     return re.findall(rf'[^"\\:,{{}}\[\] ]{{{SHORTEST_SECRET},}}', encoded(parts).decode())
+
+
+def metadata(value: str) -> bytes:
+    return post(ORDER_BYTES.replace(b'"metadata": {', b'"metadata": {"entry": %b, ' % value.encode()))
+
+
+def with_header(line: str) -> bytes:
+    name = line.partition(":")[0]
+    return post(ORDER_BYTES, *(one for one in KEYED_JSON if not one.startswith(name)), line)
+
+
+MESSAGES = {
+    post(b""): "it is empty",
+    post(b"\xef\xbb\xbf{}"): "it begins with a byte order mark",
+    post(b"\x1f\x8b\x08"): "it is compressed with gzip",
+    metadata('[0, {"b": 1, "b": 2}]'): "two members of the same name, `metadata.entry[1].b`",
+    metadata('{"b": [9007199254740993]}'): "found at `metadata.entry.b[0]`",
+    metadata('{"\\u0000": 1}'): "found at `metadata.entry.\\x00`",
+    metadata("[" * 8 + "]" * 8): "not 9, in `metadata.entry`",
+    metadata(json.dumps("x" * 16_384)): "; the longest entry is `metadata.entry`",
+    metadata('1, "%s": 1' % ("k" * 65)): f"entry 2 has 65: `{'k' * 63}…`",
+    post(encoded(changed("expires_at", "2031-02-29T00:00:00Z"))): "the day is from 1 to 28, not 29",
+    post(encoded(changed("expires_at", "2031-02-28T25:00:00Z"))): "the hour is from 0 to 23, not 25",
+    post(
+        encoded(changed("receive.amount", 10.5))
+    ): 'in raw token units|10.5 USDT on bsc is "10500000000000000000"',
+    post(encoded(changed("receive.amount", "1e18"))): '1 USDT on bsc is "1000000000000000000"',
+    with_header("Idempotency-Key: abcde"): "a length of 5; 8 to 128",
+    with_header("Idempotency-Key: abcd efgh"): "not visible ASCII, number 5 of 9",
+    with_header("Content-Type: text/plain"): "`text/plain` was sent",
+    with_header("Content-Type: a/" + "z" * 99): f"`a/{'z' * 61}…` was sent",
+    with_header("Content-Type:"): "None was sent",
+    with_header("Content-Encoding: br"): "`br` was sent",
+    with_header("X-Mock-Scenario: success"): "The nearest is happy_path",
+    with_header("X-Mock-Scenario: late"): "The nearest is late_payment",
+    with_header("X-Mock-Scenario: completed"): "A payment becomes `completed` in happy_path",
+    with_header("X-Mock-Scenario: xyzzy"): "settlement_failed, manual_review.",
+    read("/v1/payments"): "no list of payments",
+    read("/v1/payment/x"): "Did you mean `/v1/payments/{payment_id}`?",
+    read("/api/v1/chains/bsc/asset"): "Did you mean `/v1/chains/{chain}/assets`?",
+    read("/_mock/clock/"): "Did you mean `/_mock/clock`?",
+    read("/v1/payments/undefined"): "begins with pay_.",
+    read("/v1/payments/att_1"): "begins with pay_, that of an attempt with att_",
+}
+"""Requests, and what the refusal says, between `|`."""
+
+
+def test_a_refusal_says_what_is_wrong_and_what_would_be_right(server: RunningServer) -> None:
+    caller = Caller(server)
+    for request, said in MESSAGES.items():
+        error = json.loads(caller.send(request).body)["error"]
+        [text] = [one["message"] for one in error.get("details", ())] or [error["message"]]
+        assert all(part in text for part in said.split("|")), (request, text)

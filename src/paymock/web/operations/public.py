@@ -124,7 +124,7 @@ them make one token. `due` = `settlement` + `fee`.
         status=201,
         takes_scenario=True,
         errors=("invalid_scenario", "capacity_exceeded"),
-        reply_headers=("Location", "Idempotent-Replayed"),
+        reply_headers=("Location", "Link", "Idempotent-Replayed"),
     ),
     Operation(
         route="GET /v1/payments/{payment_id}",

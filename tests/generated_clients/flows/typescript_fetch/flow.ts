@@ -35,7 +35,7 @@ async function refused(request: Promise<unknown>) {
   } catch (refusal) {
     if (!(refusal instanceof service.ResponseError)) throw refusal;
     const { error } = service.ErrorEnvelopeFromJSON(await refusal.response.json());
-    const code: service.ErrorCode = error.code;
+    const code: string = error.code;
     return [refusal.response.status, code, ...(error.details ?? []).map((problem) => problem.field)];
   }
   throw new Error("not refused");
