@@ -20,6 +20,7 @@ from scripts import status_diagram, tables
 from scripts.dependency_metadata import dependencies
 from scripts.openapi.documents import CONTROL_API, PUBLIC_API
 from scripts.openapi.generator import document, to_yaml
+from scripts.openapi.postman import collection
 from scripts.status_diagram import DUE, OTHER_ASSET
 from tests.support import markdown
 from tests.support.groups import GROUPS
@@ -192,6 +193,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
 
 GENERATED_FILES: Mapping[str, Callable[[], str]] = {
     "docs/images/states.svg": status_diagram.picture,
+    "docs/paymock.postman_collection.json": lambda: collection(document(PUBLIC_API)),
     "src/paymock/web/openapi.yaml": lambda: to_yaml(document(PUBLIC_API)),
     "src/paymock/web/openapi-control.yaml": lambda: to_yaml(document(CONTROL_API)),
 }

@@ -149,6 +149,9 @@ HEADERS: Json = {
     },
 }
 
+NEW_KEY = "{{$guid}}"
+"""What Postman and Bruno replace by a new UUID in each request, and is a valid key elsewhere."""
+
 _IDEMPOTENCY_KEY = {
     "type": "string",
     "minLength": MIN_KEY_LENGTH,
@@ -162,8 +165,10 @@ PARAMETERS: Json = {
         "in": "header",
         "required": True,
         "description": "8 to 128 visible ASCII characters, one key for each business operation. A retry of "
-        "the same operation sends the same key; another body or another scenario needs a new one.",
+        "the same operation sends the same key; another body or another scenario needs a new one. "
+        f"Postman and Bruno send a new one for `{NEW_KEY}`.",
         "schema": _IDEMPOTENCY_KEY,
+        "example": NEW_KEY,
     },
     "OptionalIdempotencyKey": {
         "name": "Idempotency-Key",
@@ -171,6 +176,7 @@ PARAMETERS: Json = {
         "required": False,
         "description": "Makes a retry safe: 8 to 128 visible ASCII characters.",
         "schema": _IDEMPOTENCY_KEY,
+        "example": NEW_KEY,
     },
     "MockScenario": {
         "name": "X-Mock-Scenario",
@@ -179,6 +185,7 @@ PARAMETERS: Json = {
         # No default: generated clients would send it, and an override would never apply.
         "description": f"What happens to the payment; `{DEFAULT_SCENARIO}` without it.",
         "schema": {"$ref": "#/components/schemas/Scenario"},
+        "example": DEFAULT_SCENARIO,  # Postman would send any
     },
 }
 

@@ -51,6 +51,7 @@ def document(api: Api) -> Json:
         "info": {
             "title": api.title,
             "version": __version__,
+            "x-api-version": "v1",
             "summary": api.summary,
             "description": api.introduction,
             "contact": {"name": "The developers of paymock"},

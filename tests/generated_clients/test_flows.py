@@ -6,17 +6,22 @@ The programs are in `flows/`. Each prints what it saw. A compiler checks their t
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
+from harness.redis_engine import free_port
 from tests.generated_clients.conftest import PACKAGES, Workspace
+from tests.support import markdown
 from tests.support.client import Api
 from tests.support.server import RunningServer
 
 HERE = Path(__file__).parent
+COLLECTION = markdown.ROOT / "docs" / "paymock.postman_collection.json"
 
 
 class Client(NamedTuple):
@@ -131,6 +136,45 @@ def test_a_generated_client_goes_through_the_life_of_a_payment(
     assert defaults == (None if name in BASE_URLS_OF_THE_USER else [shared_server.url] * len(PACKAGES))
     assert seen == SEEN
     assert not invented_names(workspace.folder)
+
+
+@pytest.mark.npm
+def test_newman_sends_the_postman_collection_with_new_keys(
+    tmp_path: Path, server: RunningServer, api: Api
+) -> None:
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / file, tmp_path)
+    install = "npm ci --omit=dev --ignore-scripts --no-audit --no-fund"
+    variables = f"--env-var baseUrl={server.url} --env-var apiKey={api.api_key}"
+    newman = f"node_modules/.bin/newman run --reporters json --iteration-count 2 {variables} {COLLECTION}"
+    subprocess.run(["/bin/sh", "-c", f"{install} && {newman}"], cwd=tmp_path, check=True)
+    [report] = tmp_path.glob("newman/*.json")
+    assert json.loads(report.read_text(encoding="utf-8"))["run"]["stats"]["requests"]["total"] == 2 * 7
+    assert len(api.get("/_mock/payments").json()["data"]) == 2
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("status", ["awaiting_payment", "changed"])
+def test_the_drift_workflow_names_a_changed_status(
+    status: str, workspace: Workspace, shared_server: RunningServer, api: Api
+) -> None:
+    document = (workspace.folder / "service.yaml").read_text(encoding="utf-8")
+    (workspace.folder / "openapi.yaml").write_text(document.replace("- awaiting_payment\n", f"- {status}\n"))
+    shutil.copy(COLLECTION, workspace.folder)
+    [*_, step] = yaml.safe_load(markdown.read("deploy/drift.yml"))["jobs"]["drift"]["steps"]
+    script = step["run"].replace("4010", str(free_port()))
+    packages = json.loads((HERE / "package.json").read_text())
+    for name, version in (packages["dependencies"] | packages["devDependencies"]).items():
+        script = script.replace(f"npx --yes {name}@{version}", name.rpartition("/")[2].removesuffix("-cli"))
+    said = workspace.run(
+        f"trap 'kill $!' EXIT\n{script.rstrip()} || true",
+        PAYMENTS_URL=shared_server.url,
+        PAYMENTS_API_KEY=api.api_key,
+    )
+    deviations = set(re.findall(r"AssertionError +(\S+)", said))
+    expected = {"response.body.status", "response.body.attempts.0.status", "response.body.data.0.status"}
+    assert deviations == (expected if status == "changed" else set()), said
+    assert "npx" not in script
 
 
 def invented_names(folder: Path) -> set[str]:

@@ -69,6 +69,8 @@ def test_document_is_of_this_server_and_is_used_with_the_key_that_is_entered(new
     create = operation(tab, "createPayment")
     payment = executed(tab, create)
     assert payment["status"] == "awaiting_payment"
+    scenario = create.locator("[data-param-name=X-Mock-Scenario] select")
+    expect(scenario).to_have_value("")  # an override applies
     assert executed(tab, create)["id"] != payment["id"]  # each request has an idempotency key of its own
     create.get_by_label("Idempotency-Key").fill("a-key-of-my-own")  # unless one is entered
     payment = executed(tab, create)

@@ -31,11 +31,14 @@ const plugin = () => ({
     },
     spec: {
       wrapActions: {
-        // What a parameter has as its example, Swagger UI enters: it stands for a new key.
+        // What a parameter has as its example, Swagger UI enters: that of the key stands for a new one.
         updateJsonSpec: (original) => (document) => {
           const operations = Object.values(document.paths ?? {}).flatMap((path) => Object.values(path));
           const all = [...Object.values(document.components?.parameters ?? {}), ...operations.flatMap(({ parameters }) => parameters ?? [])];
-          for (const parameter of all) if (parameter.name === HEADER) parameter.example = NEW;
+          for (const parameter of all) {
+            if (parameter.name === HEADER) parameter.example = NEW;
+            else if (parameter.in === "header") delete parameter.example; // no scenario, so that overrides apply
+          }
           return original(document);
         },
         changeParamByIdentity: (original) => (operation, parameter, value, isXml) => {
