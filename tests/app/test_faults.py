@@ -1,4 +1,6 @@
 import asyncio
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -7,11 +9,13 @@ from msgspec.structs import replace
 
 from paymock.app.faults import MAX_RULES, RequestAttempt
 from paymock.app.payments import PaymentCreation
+from paymock.payments.records import EndpointRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Decision
 from paymock.rules.faults import MAX_HANG, FaultTarget
+from paymock.sandbox import sandboxes
 from paymock.sandbox.sandboxes import KeyedRequest
-from paymock.schemas.control import AddFault, ClearNext, SetNext
+from paymock.schemas.control import AddFault, Advance, ClearNext, SetNext
 from paymock.schemas.json_decoding import fingerprint
 from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
@@ -173,6 +177,59 @@ async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None
     await asyncio.gather(*(creation(app, f"order-{number:04d}-payment") for number in range(50)))
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 50
     assert store.steps.count("add") <= 50
+
+
+async def test_creations_that_take_turns_are_refused_together_when_the_store_is_down() -> None:
+    class DownStore(SharedStore):
+        is_down = False
+
+        async def _step(self, name: str) -> None:
+            await asyncio.sleep(self.is_down)
+            if self.is_down:
+                raise PaymockError("store_unavailable")
+
+    store = DownStore()
+    app = UseCases(store)
+    await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=1_000))
+    store.is_down = True
+    await asyncio.gather(*(refusal(creation(app, f"order-{number:04d}-payment")) for number in range(10)))
+    assert asyncio.get_running_loop().time() == pytest.approx(1, abs=0.1)
+    store.is_down = False
+    await creation(app, "order-1002-payment")
+
+
+async def test_the_sandboxes_of_an_owner_hold_so_many_bytes_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandboxes, "MAX_HELD", 3_000)
+    app, names = UseCases(MemoryStore()), ("owner", "named")
+    app.sandboxes.owners["named"] = "owner"
+
+    async def endpoint(sandbox: str, number: int) -> None:
+        body = {"url": "https://merchant.example"}
+        await app.service.create_endpoint(KeyedRequest(sandbox, f"endpoint-{number}", b"", body))
+
+    async def fill() -> int:
+        """Add until each kind is refused, and return how many bytes are stored."""
+        for add in (
+            endpoint,
+            lambda sandbox, _: app.control.fault_rules.add(sandbox, AddFault(fault="drop")),
+            lambda sandbox, _: app.control.overrides.add(sandbox, SetNext(fault="drop")),
+        ):
+            with suppress(PaymockError):
+                for number in count():
+                    await add(names[number % 2], number)
+        states = [(await app.sandboxes.snapshot(name)).state or b"" for name in names]
+        pages = [await app.sandboxes.page(name, EndpointRecord.KIND, limit=100) for name in names]
+        return sum(map(len, states)) + sum(len(value) for page in pages for _, value in page)
+
+    await app.control.fault_rules.add("owner", AddFault(fault="drop", order_id="o" * 128))
+    assert 2_900 < await fill() <= 3_000
+    await app.control.advance("owner", Advance(seconds=1))
+    await endpoint("other", 0)
+    await app.control.fault_rules.clear("owner")
+    assert 2_900 < await fill() <= 3_000
+    for name in (*names, "other"):
+        await app.control.reset(name)
+    assert not any(app.sandboxes._held.values())
 
 
 async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request() -> None:

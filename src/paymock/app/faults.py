@@ -32,6 +32,7 @@ from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import validation_failed
+from paymock.stores.base import STATE
 
 T = TypeVar("T")
 
@@ -69,7 +70,8 @@ class FaultRules:
             token = self._sandboxes.token(snapshot, f"rule {number}")  # no Idempotency-Key has a space
             rule_id = _PREFIX + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
             rules = (*rules, FaultRule(rule_id, **asdict(new)))
-            return replace(snapshot.record, rules=rules, rules_made=number + 1)
+            record = replace(snapshot.record, rules=rules, rules_made=number + 1)
+            return self._sandboxes.with_room(sandbox, STATE, record)
 
         after = await self._sandboxes.change(sandbox, add)
         return _public(after.record.rules[-1], after.real)
@@ -131,7 +133,8 @@ class Overrides:
                 scenarios = _enqueued(scenarios, added)
             if fault is not None:
                 faults = _enqueued(faults, Override(fault, times, order_id=order_id))
-            return replace(snapshot.record, scenarios=scenarios, faults=faults)
+            record = replace(snapshot.record, scenarios=scenarios, faults=faults)
+            return self._sandboxes.with_room(sandbox, STATE, record)
 
         return _pending(await self._sandboxes.change(sandbox, add))
 

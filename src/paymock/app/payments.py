@@ -129,11 +129,14 @@ class PaymentsService:
         def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:
             sandbox = after_decision(request.decision, snapshot.record, CREATE_ENDPOINT)
             body, fingerprint = request.body, request.fingerprint
-            return views.create_endpoint_record(body, token, fingerprint, snapshot.now), sandbox
+            record = views.create_endpoint_record(body, token, fingerprint, snapshot.now)
+            return self._sandboxes.with_room(request.sandbox, token, record), sandbox
 
         created = await self._sandboxes.create(request, EndpointRecord, new, limit=views.MAX_ENDPOINTS)
         if created.replayed:
             after_decision(request.decision, created.snapshot.record, CREATE_ENDPOINT, is_replay=True)
+        else:
+            self._sandboxes.hold(request.sandbox, created.record.token, len(created.stored))
         return views.render_created_endpoint(created.record), created.replayed, _key_expired(created)
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:

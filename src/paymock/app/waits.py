@@ -77,8 +77,9 @@ class Waits:
         """Return when the journal has `count` entries that match, of those `after` the request of that id."""
         deadline, count = _now() + query.timeout, query.count
         wanted = RequestFilter(query.operation, query.order_id, query.payment_id, query.shown)
-        async with self._matching(sandbox, wanted, Waiter(self._notifier), query.after) as matching:
-            while len(matching.entries) < count and await matching.changes.next(deadline):
+        changes = Waiter(self._notifier)
+        async with self._matching(sandbox, wanted, changes, query.after, deadline) as matching:
+            while len(matching.entries) < count and await changes.next(deadline):
                 pass
         data = [*map(public_entry, reversed(matching.entries))]
         return schemas.RequestWaitResult(reached=len(data) >= count, data=data)
@@ -87,7 +88,9 @@ class Waits:
     async def payment_reads(self, sandbox: str, payment_id: str) -> AsyncIterator["Matching"]:
         """Collect the requests for a payment from now on, within the block."""
         with self._notifier.subscribe(sandbox) as changes:
-            async with self._matching(sandbox, RequestFilter(payment_id=payment_id), changes) as matching:
+            async with self._matching(
+                sandbox, RequestFilter(payment_id=payment_id), changes, None, math.inf
+            ) as matching:
                 matching.entries.clear()
                 yield matching
 
@@ -142,15 +145,19 @@ class Waits:
 
     @asynccontextmanager
     async def _matching(
-        self, sandbox: str, wanted: RequestFilter, changes: Waiter, after: str | None = None
+        self, sandbox: str, wanted: RequestFilter, changes: Waiter, after: str | None, deadline: float
     ) -> AsyncIterator["Matching"]:
-        """Collect the entries that match, of those `after` the request of that id, within the block."""
-        matching = Matching(wanted, after, changes)
+        """Collect the entries that match, of those `after` the request of that id, within the block; none if
+        the deadline comes before they count.
+        """
+        matching, end = Matching(wanted, after, changes), math.inf
         with self._additions_of(sandbox) as additions, additions.requests.entry(wanted, matching):
             with additions.beginning.entry(after, matching):
                 additions.changes.wake()
-                while await changes.next(matching.counts_from):
-                    pass
+                while await changes.next(min(matching.counts_from, end)):
+                    end = deadline  # the journal has been read once
+                if _now() < matching.counts_from:
+                    matching.entries.clear()
             yield matching
 
     @contextmanager

@@ -4,8 +4,9 @@ every change of a sandbox, and notifies its subscribers.
 
 import asyncio
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -29,7 +30,11 @@ from paymock.schemas.json_decoding import differing_paths, fingerprint
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 from paymock.text import escape_control
 
+T = TypeVar("T", SandboxRecord, EndpointRecord)
 R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
+
+MAX_HELD = 8 * 1024 * 1024
+"""The most bytes of rules, overrides and endpoints in all sandboxes of an owner, stored by one process."""
 
 RETRY_SECONDS = 2.0
 """How long a change is attempted again after others have overtaken it."""
@@ -144,6 +149,7 @@ class Sandboxes:
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._held: dict[str, Counter[tuple[str, str]]] = {}  # bytes, by owner
         self._log_buffer = LogBuffer(self._write_log, until_read=self.is_synchronous)
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
@@ -224,11 +230,21 @@ class Sandboxes:
                 await self._log_buffer.flush()
         await self._store.close()
 
-    def exclusive(self, sandbox: str) -> asyncio.Lock:
-        """A lock of the sandbox, for changes that all requests of a process make: they would overtake each
-        other.
+    @asynccontextmanager
+    async def exclusive(self, sandbox: str) -> AsyncIterator[None]:
+        """Take turns in changes that all requests of a process make: they would overtake each other. Raises
+        PaymockError `store_unavailable` for all that wait when the store fails one: each would take as long.
         """
-        return self._locks.setdefault(sandbox, asyncio.Lock())
+        turns = self._locks.setdefault(sandbox, asyncio.Lock())
+        async with turns:
+            if self._locks.get(sandbox) is not turns:
+                raise PaymockError("store_unavailable")
+            try:
+                yield
+            except PaymockError as error:
+                if error.kind.code == "store_unavailable":
+                    self._locks.pop(sandbox, None)
+                raise
 
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord], *, if_empty: bool = False
@@ -377,6 +393,9 @@ class Sandboxes:
             after = records.encode(SandboxRecord(generation=before.record.generation + 1))
             if await self._store.reset(sandbox, after, expected_state=before.state):
                 self._decode_state(sandbox, after)
+                for name, key in [*self._held.get(self.owners.get(sandbox, sandbox), ())]:
+                    if name == sandbox:
+                        self.hold(sandbox, key, 0)
                 return self.notifier.notify(sandbox)
             deadline.check()
 
@@ -436,6 +455,28 @@ class Sandboxes:
     def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
         record = _INITIAL if state is None else records.decode_as(SandboxRecord, state)
         self._states[sandbox] = state, record
+        has_more = record.rules or record.scenarios or record.faults
+        self.hold(sandbox, STATE, len(state or b"") if has_more else 0)
+        return record
+
+    def hold(self, sandbox: str, key: str, size: int) -> None:
+        """Count `size` bytes under a key for the owner of a sandbox."""
+        owner = self.owners.get(sandbox, sandbox)
+        if size:
+            self._held.setdefault(owner, Counter())[sandbox, key] = size
+        elif owner in self._held:
+            del self._held[owner][sandbox, key]
+
+    def with_room(self, sandbox: str, key: str, record: T) -> T:
+        """Return a record that adds to what is held. Raises PaymockError `capacity_exceeded`."""
+        held = self._held.get(self.owners.get(sandbox, sandbox), Counter[tuple[str, str]]())
+        more = len(records.encode(record)) - held[sandbox, key]
+        if held.total() + more > MAX_HELD:
+            raise PaymockError(
+                "capacity_exceeded",
+                "The sandboxes of this API key have 8 MiB of fault rules, overrides and endpoints in this "
+                "process. Nothing was stored. Delete some, or reset a sandbox.",
+            )
         return record
 
 
