@@ -1,12 +1,18 @@
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
+from paymock.app.journal import encode_entry
 from paymock.app.lookup import PaymentFilter, newest_payments
+from paymock.rules.identifiers import transaction_hash
 from paymock.rules.scenarios import PaymentStatus
-from paymock.schemas.control import ListPayments
+from paymock.sandbox import notifier
+from paymock.sandbox.notifier import TURNS, give_way
+from paymock.schemas.control import ListPayments, ListRequests, ReadStory
 from paymock.stores.memory import MemoryStore
-from tests.support.use_cases import SANDBOX, UseCases
+from tests.support.use_cases import SANDBOX, UseCases, line
 
 
 @pytest.mark.parametrize(("is_reset", "total"), [(False, 2), (True, 1)])
@@ -24,24 +30,45 @@ async def test_the_total_is_never_less_than_what_is_listed(*, is_reset: bool, to
     assert (len(page.data), page.total) == (1, total)
 
 
-async def test_a_search_lets_others_in_after_every_fifty_payments() -> None:
-    app = UseCases(MemoryStore())
-    for number in range(120):
+async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many requests a key sends: between two turns, others run; and other keys have every second."""
+    monkeypatch.setattr(notifier, "SLICE_NS", 0)
+    app, done = UseCases(MemoryStore()), list[str]()
+    for number in range(30):
         await app.create(f"key-number-{number}")
-    turns = 0
+        app.control.journal.add(SANDBOX, partial(encode_entry, line()))
+    [*listed] = (await app.control.payments(SANDBOX, ListPayments())).data
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: app.control.payments(SANDBOX, ListPayments(limit=30)),
+        lambda: app.control.status_counts(SANDBOX, PaymentFilter()),
+        lambda: app.control.payments(SANDBOX, ListPayments(status=PaymentStatus.FAILED)),
+        lambda: app.control.journal.newest(SANDBOX, ListRequests(limit=30)),
+        lambda: app.control.story(SANDBOX, ReadStory()),
+        lambda: anext(app.control.feed.follow(SANDBOX)),
+        lambda: app.control.payment(SANDBOX, listed[0].id),
+    ]
 
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
+    async def work(owner: str, call: Callable[[], Awaitable[object]]) -> None:
+        TURNS.set((app.sandboxes.notifier.turns, owner))
+        await call()
+        done.append(owner)
+
+    async def small() -> None:
+        for _ in range(10):
+            await give_way()
+            done.append("small")
+
+    for call in calls:
+        done.clear()
+        turns = 0
+        large = [asyncio.create_task(work("large", call)) for _ in range(4)]
+        other = asyncio.create_task(work("other", small))
+        while not other.done():
             await asyncio.sleep(0)
-
-    running = asyncio.create_task(others())
-    assert (
-        await app.control.payments(SANDBOX, ListPayments(limit=9, status=PaymentStatus.COMPLETED))
-    ).data == []
-    running.cancel()
-    assert turns == 2
+            turns += 1
+        assert done == [*["small"] * 10, "other"]
+        assert turns > 20
+        await asyncio.gather(*large)
 
 
 async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
@@ -53,6 +80,11 @@ async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
         page = await newest_payments(app.sandboxes, SANDBOX, 9, payment_filter=PaymentFilter(**wanted))
         return [one.payment.id for _, one in page.payments]
 
+    address, token = payment.attempts[0].instructions.invoice_address, payment.id.removeprefix("pay_")
+    for text in (address, address.lower(), address.upper(), transaction_hash(token, 0)):
+        assert await found(search=text) == [payment.id]
+        assert await found(search=text[:-1]) == []
+    assert await found(search=transaction_hash(token, 1)) == []
     for length in range(1, len(payment.id) + 1):
         assert await found(search=payment.id[:length]) == [other.id, payment.id]
     assert await found(search=other.id) == [other.id]

@@ -57,7 +57,7 @@ async def test_keys_of_an_order_have_numbers_that_stay_and_that_servers_of_a_sto
     entries = (await servers[1].control.journal.newest(SANDBOX, ListRequests(limit=99))).data
     assert [entry.key for entry in reversed(entries)] == keys
     stored = await servers[1].control.journal.stored(SANDBOX, 99)
-    left = decoded(stored[-4:-1])  # of one server, when the oldest is no longer there
+    left = await decoded(stored[-4:-1])  # of one server, when the oldest is no longer there
     assert [entry.key for entry in reversed(left)] == keys[1:4]
 
 

@@ -9,6 +9,7 @@ from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.payments.views import NO_SIMULATION
 from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.timeline import state_at
 from tests.support.client import order
 from tests.support.clock import NOON
 
@@ -48,7 +49,7 @@ def test_rendering_depends_on_the_time_alone(scenario: str, moments: list[int], 
     ],
 )
 def test_a_status_is_reachable_or_not(age: int, status: str | None, *, reachable: bool) -> None:
-    assert views.is_reachable(create(), NO_SIMULATION, age, status) == reachable
+    assert is_reachable(create(), NO_SIMULATION, age, status) == reachable
 
 
 def test_a_status_that_lasts_no_millisecond_is_not_reachable() -> None:
@@ -57,5 +58,10 @@ def test_a_status_that_lasts_no_millisecond_is_not_reachable() -> None:
     deposits = tuple(DepositRecord(amount, b"", TOKEN, 0, amount, None) for amount in ("2", "1"))
     simulation = SimulationRecord(deposits=deposits)
     for age in (0, 7_999, 8_000):
-        assert not views.is_reachable(record, simulation, age, "payment_finalized")
-    assert views.is_reachable(record, simulation, 0, "overpaid_review")
+        assert not is_reachable(record, simulation, age, "payment_finalized")
+    assert is_reachable(record, simulation, 0, "overpaid_review")
+
+
+def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
+    current = state_at(views.states(record, simulation), age)
+    return any(views.reachability(record, simulation, current, age, status))

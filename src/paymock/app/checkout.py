@@ -12,7 +12,7 @@ from paymock.payments.files import Catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PAYMENT_WINDOW
-from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation
+from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation, give_way
 from paymock.sandbox.sandboxes import Sandboxes
 
 
@@ -40,6 +40,8 @@ class CheckoutService:
             payment = await find_payment(self._sandboxes, self._sandbox_of(payment_id), payment_id)
         except PaymockError as error:
             raise _unknown_payment() if error.status == 404 else error from None
+        if payment.timeline.scripted is None:
+            await give_way()
         record, state, sandbox = payment.record, payment.state, payment.sandbox
         chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}
         shown = {record.asset, *(deposit.transfer.other_asset or record.asset for deposit in state.deposits)}

@@ -28,6 +28,7 @@ from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import state_at
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
+from paymock.sandbox.notifier import give_way, in_slices
 from paymock.sandbox.sandboxes import KeyedRequest, RetryDeadline, Sandboxes, SandboxSnapshot, replay_of
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
@@ -207,13 +208,14 @@ class ControlService:
             await self._sandboxes.until(payment.sandbox.real + propagation_ms)
         deposits = payment.simulation.deposits
         number = next(number for number, made in enumerate(deposits) if made.token == token)
+        await give_way()
         just_after = replace(payment.simulation, deposits=deposits[: number + 1])
         states = views.states(payment.record, just_after)
         return views.view(payment.record, state_at(states, deposits[number].at)), replayed
 
     async def payments(self, sandbox: str, query: schemas.ListPayments) -> schemas.PaymentPage:
         found, next_cursor, total = await self.snapshots(sandbox, query)
-        data = [
+        data = await in_slices(
             schemas.ListedPayment(
                 **asdict(payment.payment),
                 scenario=payment.record.scenario,
@@ -221,7 +223,7 @@ class ControlService:
                 ahead_seconds=payment.simulation.time_offset / 1000,
             )
             for payment in found
-        ]
+        )
         return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
 
     async def snapshots(
@@ -238,7 +240,7 @@ class ControlService:
             position = page.end
             if position is None or len(found) > query.limit:
                 break
-            await asyncio.sleep(0)  # let other requests run between batches
+            await give_way()
         # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
         total = max(len(found[: query.limit]), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
         cursors = [str(position + 1) for position, _ in found[query.limit : query.limit + 1]]
@@ -247,11 +249,11 @@ class ControlService:
     async def status_counts(self, sandbox: str, wanted: PaymentFilter) -> Counter[PaymentStatus]:
         """Return how many of the newest MAX_COUNTED payments have each status, of those that match."""
         page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, wanted)
-        return Counter(payment.status for _, payment in page.payments)
+        return Counter(await in_slices(payment.status for _, payment in page.payments))
 
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
         """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
-        return _detail(await self._find(sandbox, payment_id))
+        return await _detail(await self._find(sandbox, payment_id))
 
     async def story(self, sandbox: str, query: schemas.ReadStory) -> str:
         """Return what happened in the sandbox, to a payment or to an order, as text without secrets. Raises
@@ -270,8 +272,8 @@ class ControlService:
         if order_id is not None and order_id not in orders:
             raise PaymockError("payment_not_found")
         rules = (await self.fault_rules.list(sandbox)).data
-        requests = decoded(await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH))
-        details = [_detail(payment) for payment in found]
+        requests = await decoded(await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH))
+        details = [await _detail(payment) for payment in found]
         if payment_id or order_id:
             ids = {detail.payment.id for detail in details}
             # A refused creation has no payment, and an order may have more payments than are shown.
@@ -312,25 +314,28 @@ class ControlService:
         return await self._sandboxes.replace(payment.sandbox, key, payment.stored, new, addition)
 
 
-def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
+async def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
     states, age = payment.states, payment.elapsed
+    await give_way()
     past = [state for state in payment.visible_states if state.at <= age]
     if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
         past.insert(0, states[0])
+    record = payment.record
+    timeline = await in_slices(
+        schemas.TimelineEntry(
+            **asdict(views.change(previous, state)),
+            at=to_rfc3339(record.created_at + state.at),
+            reached=state.at <= age,
+        )
+        for previous, state in zip((None, *states), states, strict=False)
+    )
     return schemas.PaymentDetail(
         payment=payment.payment,
-        scenario=payment.record.scenario,
-        now=to_rfc3339(payment.record.created_at + age),
-        timeline=[
-            schemas.TimelineEntry(
-                **asdict(views.change(previous, state)),
-                at=to_rfc3339(payment.record.created_at + state.at),
-                reached=state.at <= payment.elapsed,
-            )
-            for previous, state in zip((None, *states), states, strict=False)
-        ],
+        scenario=record.scenario,
+        now=to_rfc3339(record.created_at + age),
+        timeline=timeline,
         window_seconds=PAYMENT_WINDOW / 1000,
-        before=views.view(payment.record, past[-2]) if len(past) > 1 else None,
+        before=views.view(record, past[-2]) if len(past) > 1 else None,
         ahead_seconds=payment.simulation.time_offset / 1000,
     )
 

@@ -27,6 +27,7 @@ from paymock.rules.faults import MAX_HANG, FaultKind, FaultRule, FaultTarget, pa
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, Scenario, scenario_of, stored_scenario
 from paymock.rules.timeline import scenario_hint
+from paymock.sandbox.notifier import in_slices
 from paymock.sandbox.sandboxes import KeyedRequest, RetryDeadline, Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
@@ -103,7 +104,7 @@ class Overrides:
         self._scenarios = scenarios
 
     async def pending(self, sandbox: str) -> schemas.PendingOverrideList:
-        return _pending(await self._sandboxes.snapshot(sandbox))
+        return await _pending(await self._sandboxes.snapshot(sandbox))
 
     async def add(self, sandbox: str, override: schemas.SetNext) -> schemas.PendingOverrideList:
         """Add a scenario, a fault, or both for the next creations. Raises PaymockError `validation_failed`,
@@ -136,7 +137,7 @@ class Overrides:
             record = replace(snapshot.record, scenarios=scenarios, faults=faults)
             return self._sandboxes.with_room(sandbox, STATE, record)
 
-        return _pending(await self._sandboxes.change(sandbox, add))
+        return await _pending(await self._sandboxes.change(sandbox, add))
 
     async def clear(self, sandbox: str, query: schemas.ClearNext) -> None:
         """Delete what is pending: all, or only for the creations of one order."""
@@ -271,10 +272,10 @@ def _enqueued(queue: Queue, added: Override) -> Queue:
     return (*limited, *last)
 
 
-def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
+async def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
     scenarios, faults = snapshot.record.scenarios, snapshot.record.faults
     pending = [(one, one.value, None) for one in scenarios] + [(one, None, one.value) for one in faults]
-    data = [
+    data = await in_slices(
         schemas.PendingOverride(
             scenario=scenario,
             fault=fault,
@@ -283,5 +284,5 @@ def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
             order_id=one.order_id or UNSET,
         )
         for one, scenario, fault in pending
-    ]
+    )
     return schemas.PendingOverrideList(data=data)

@@ -14,7 +14,7 @@ from paymock.app.journal import Journal
 from paymock.app.lookup import PaymentSnapshot, find_payment, newest_payments, sleep_for
 from paymock.rules.errors import PaymockError
 from paymock.rules.times import to_rfc3339
-from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation
+from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation, in_slices
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas import control as schemas
 
@@ -38,13 +38,11 @@ class _Snapshot(NamedTuple):
     requests: bytes | None
     until: float
 
-    def with_payments(self, payments: list[PaymentSnapshot]) -> "_Snapshot":
-        now, seconds = _now(), [payment.seconds_to_change for payment in payments]
+    async def with_payments(self, payments: list[PaymentSnapshot]) -> "_Snapshot":
+        now, seconds = _now(), await in_slices(payment.seconds_to_change for payment in payments)
+        marks = ((payment.record.token, payment.stored, payment.state.at) for payment in payments)
         return self._replace(
-            payments=(
-                *self.payments,
-                *((payment.record.token, payment.stored, payment.state.at) for payment in payments),
-            ),
+            payments=(*self.payments, *await in_slices(marks)),
             until=min([self.until, *(now + change for change in seconds if change is not None)]),
         )
 
@@ -74,7 +72,7 @@ class Feed:
             if payment_id is not None:
                 try:
                     payment = await find_payment(self._sandboxes, sandbox, payment_id)
-                    snapshot = snapshot.with_payments([payment])
+                    snapshot = await snapshot.with_payments([payment])
                 except PaymockError as error:
                     if error.status != 404:
                         raise
@@ -128,12 +126,13 @@ class _SharedSnapshots:
         self.task, began = None, _now()
         sandbox, payments, _ = await newest_payments(self._sandboxes, self._sandbox, NEWEST)
         pending = sandbox.pending_change_ms
-        snapshot = _Snapshot(
+        bare = _Snapshot(
             sandbox,
             (sandbox.state, pending > 0),
             await self._journal.mark(self._sandbox),
             _now() + sleep_for(pending) if pending else math.inf,
-        ).with_payments([payment for _, payment in payments])
+        )
+        snapshot = await bare.with_payments([payment for _, payment in payments])
         ended = _now()
         cost = min(COST_FACTOR * (ended - began), MAX_GAP_SECONDS)
         self._not_before = ended + max(MIN_GAP_SECONDS, self.followers * GAP_SECONDS_PER_FOLLOWER, cost)

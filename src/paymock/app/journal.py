@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from paymock.cache import BoundedCache
 from paymock.payments import records
 from paymock.sandbox.log_buffer import Entry
+from paymock.sandbox.notifier import give_way, in_slices
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 
@@ -58,9 +59,11 @@ class Journal:
     async def newest(self, sandbox: str, query: schemas.ListRequests) -> schemas.Journal:
         payment_id = query.payment_id
         needs_all = payment_id or not self._sandboxes.is_synchronous
-        stored = decoded(await self.stored(sandbox, LENGTH if needs_all else query.limit))
+        stored = await decoded(await self.stored(sandbox, LENGTH if needs_all else query.limit))
         entries = (entry for entry in stored if payment_id in (None, entry.payment_id))
-        return schemas.Journal(data=[public_entry(entry) for entry in islice(entries, query.limit)])
+        return schemas.Journal(
+            data=await in_slices(public_entry(entry) for entry in islice(entries, query.limit))
+        )
 
     async def mark(self, sandbox: str) -> bytes | None:
         newest = await self.stored(sandbox, 1)
@@ -74,13 +77,14 @@ class Journal:
         await self._sandboxes.clear_log(sandbox, LOG)
 
 
-def decoded(stored: Iterable[bytes]) -> list[StoredEntry]:
+async def decoded(stored: Iterable[bytes]) -> list[StoredEntry]:
     """Decode entries, newest first. Of two keys of an order to which two processes have given one number, the
     later gets the next one.
     """
-    entries = [records.decode_as(StoredEntry, entry) for entry in stored]
+    entries = await in_slices(records.decode_as(StoredEntry, entry) for entry in stored)
     numbers: dict[str | None, dict[bytes, int]] = {}
     for entry in reversed(entries):
+        await give_way()
         if entry.key is not None:
             known = numbers.setdefault(entry.order_id, {})
             if entry.key_hash not in known:

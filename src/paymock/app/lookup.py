@@ -1,6 +1,6 @@
 """Look-ups of payments: snapshots with past and future states."""
 
-import asyncio
+import re
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -15,12 +15,16 @@ from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import State, visible
 from paymock.rules.times import LATEST
+from paymock.sandbox.notifier import give_way, in_slices
 from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
 
 _FEW, _MANY = 16, 500
 """How many payments a search reads at a time: at first, and then."""
+
+_DERIVED = re.compile("0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})")
+"""An address or a hash, which no record contains."""
 
 _SLEEP_MARGIN = 0.001
 """How many seconds too early a sleep may end."""
@@ -83,9 +87,14 @@ class PaymentSnapshot(Struct, frozen=True):
     def has_been(self, status: str) -> bool:
         return any(state.status == status for state in self.visible_states if state.at <= self.elapsed)
 
-    def can_reach(self, status: str | None) -> bool:
+    async def can_reach(self, status: str | None) -> bool:
         """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
-        return views.is_reachable(self.record, self.simulation, self.elapsed, status)
+        await give_way()
+        for reaches in views.reachability(self.record, self.simulation, self.state, self.elapsed, status):
+            if reaches:
+                return True
+            await give_way()
+        return False
 
     def seconds_to(self, age: int) -> float | None:
         """Return the real seconds until this age in milliseconds; None if the clock stops or ends before."""
@@ -113,7 +122,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
 class PaymentFilter(NamedTuple):
     """Selects payments by status, scenario, order id, and the text that the order id or the payment id begins
-    with; None matches all.
+    with, or that is the invoice address or a transaction hash; None matches all.
     """
 
     status: str | None = None
@@ -200,7 +209,7 @@ class OrderSearch:
                 self._found = PAYMENT_PREFIX + found
             if found is not None or len(new) < limit:
                 break
-            await asyncio.sleep(0)  # let other requests run between pages
+            await give_way()
         if self._found is None:
             return None
         try:
@@ -222,19 +231,23 @@ async def newest_payments(
     are two steps: payments of before a reset can be later than the clock of after it.
     """
     page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
-    texts, status = payment_filter.texts, payment_filter.status
-    selected = [
+    search, status = payment_filter.search or "", payment_filter.status
+    derived = search if _DERIVED.fullmatch(search) else None
+    payment_filter = payment_filter._replace(search=None) if derived else payment_filter
+    texts = payment_filter.texts
+    matching = await in_slices(
         (position, stored, head)
         for position, stored in page
         if all(text in stored for text in texts)
         and payment_filter.matches(head := records.decode_head(stored))
-    ]
-    snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in selected))
-    payments = [
-        (position, PaymentSnapshot(timeline, simulation, snapshot))
-        for (position, stored, _), simulation in zip(selected, snapshot.values, strict=True)
-        if (timeline := sandboxes.timelines.get(stored, simulation))
-    ]
-    if status is not None:
-        payments = [(position, payment) for position, payment in payments if payment.status == status]
+    )
+    snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in matching))
+    payments = []
+    for (position, stored, _), simulation in zip(matching, snapshot.values, strict=True):
+        await give_way()
+        timeline = sandboxes.timelines.get(stored, simulation)
+        if timeline and (derived is None or timeline.has(derived)):
+            payment = PaymentSnapshot(timeline, simulation, snapshot)
+            if status in (None, payment.status):
+                payments.append((position, payment))
     return PaymentsPage(snapshot, payments, page[-1][0] if len(page) == limit else None)

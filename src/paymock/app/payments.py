@@ -14,6 +14,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
 from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
+from paymock.sandbox.notifier import give_way
 from paymock.sandbox.sandboxes import Creation, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import (
@@ -117,7 +118,10 @@ class PaymentsService:
         """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
         "GET /v1/payments/{payment_id}" and the attempts.
         """
-        return (await find_payment(self._sandboxes, sandbox, payment_id)).rendered
+        payment = await find_payment(self._sandboxes, sandbox, payment_id)
+        if payment.timeline.scripted is None:
+            await give_way()
+        return payment.rendered
 
     async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool, bool]:
         """Return the endpoint as it was created, with its secret, whether this request repeats an earlier

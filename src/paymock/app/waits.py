@@ -13,7 +13,7 @@ from paymock.app.journal import LENGTH, Journal, RequestFilter, StoredEntry, pub
 from paymock.app.lookup import OrderSearch, PaymentSnapshot, find_payment
 from paymock.payments import records
 from paymock.payments.records import PaymentRecord
-from paymock.sandbox.notifier import Index, Waiter
+from paymock.sandbox.notifier import Index, Waiter, give_way, in_slices
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
@@ -81,7 +81,7 @@ class Waits:
         async with self._matching(sandbox, wanted, changes, query.after, deadline) as matching:
             while len(matching.entries) < count and await changes.next(deadline):
                 pass
-        data = [*map(public_entry, reversed(matching.entries))]
+        data = await in_slices(map(public_entry, reversed(matching.entries)))
         return schemas.RequestWaitResult(reached=len(data) >= count, data=data)
 
     @asynccontextmanager
@@ -127,13 +127,14 @@ class Waits:
         """
         first = None
         while True:
+            await give_way()
             payment = await find()
             reached, possible, moment = False, True, math.inf
             if payment is not None:
                 first = first or payment.state
                 upcoming = [state for state in payment.upcoming if status in (None, state.status)]
                 reached = payment.has_been(status) if status else is_order or payment.state != first
-                possible = reached or bool(upcoming) or payment.can_reach(status)
+                possible = reached or bool(upcoming) or await payment.can_reach(status)
                 seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
                 moment = math.inf if seconds is None else _now() + seconds
             if reached or not possible or not await changes.next(deadline, moment):
@@ -246,7 +247,9 @@ class _Additions:
         for limit in _LIMITS:
             stored = await self._journal.stored(self._sandbox, limit)
             new = [*takewhile(lambda entry: entry != newest, stored)]
-            entries = [records.decode_as(StoredEntry, entry) for entry in (stored if beginning else new)]
+            entries = await in_slices(
+                records.decode_as(StoredEntry, entry) for entry in (stored if beginning else new)
+            )
             numbers: dict[str | None, int] = {
                 entry.request_id: number for number, entry in enumerate(entries)
             }

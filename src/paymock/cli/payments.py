@@ -195,7 +195,7 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only payments of this order.")
-@click.option("--search", metavar="PREFIX", help="Only payments whose order or ID begins with this text.")
+@click.option("--search", metavar="TEXT", help="The beginning of an order or ID, an address, or a hash.")
 @click.option("--limit", type=Integer(1), default=50, help="Maximum number of payments.")
 @click.option("--wide", is_flag=True, help="Whole ids and all columns on a terminal, as in a pipe.")
 @as_json

@@ -204,7 +204,7 @@ class Sandbox:
         search: str | None = None,
     ) -> list[Json]:
         """List the payments of the sandbox, newest first. The arguments are filters; `search` is what the
-        order or the id begins with.
+        order or the id begins with, or a whole invoice address or transaction hash.
         """
         filters = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
         payments: list[Json] = self._payment_page(inf, **filters)["data"]

@@ -2,20 +2,23 @@
 stored records, so that what is cached is never stale.
 """
 
+import math
+from bisect import bisect_right
 from functools import lru_cache
 
 import msgspec
 
 from paymock.cache import BoundedCache
 from paymock.payments import records, views
-from paymock.payments.records import PaymentRecord, SimulationRecord
+from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.rules import identifiers
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import PaymentStatus
-from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline, state_at
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline
 
-MAX_TIMELINES, MAX_SIMULATED = 32_768, 50
+MAX_TIMELINES, MAX_SIMULATED, MAX_STATES = 32_768, 1_024, 8
 """How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
-state, and of others, whose states can be many. Those of payments with a custom scenario are cached apart.
+state; of others, with the present state; and with all states, which can take a megabyte.
 """
 
 _encode = msgspec.json.Encoder().encode
@@ -57,10 +60,10 @@ class PaymentTimeline:
         "_begin",
         "_end",
         "_rendered",
-        "_scripted",
-        "_simulated",
+        "_state",
         "_stored",
         "created_at",
+        "scripted",
         "simulation",
     )
 
@@ -69,10 +72,12 @@ class PaymentTimeline:
         self.created_at = record.created_at
         self.simulation = simulation
         is_scripted = not simulation.deposits and record.custom_scenario is None
-        self._scripted: ScenarioTimeline | None = scenario_timeline(record.scenario) if is_scripted else None
-        self._simulated = views.states(record, simulation) if simulation.deposits else None
+        self.scripted: ScenarioTimeline | None = scenario_timeline(record.scenario) if is_scripted else None
+        """None where to compute a state, or to show it, can take milliseconds."""
+
         self._rendered: RenderedPayment | None = None
-        self._begin = self._end = 0.0  # of the rendered state, in milliseconds after creation
+        self._state = CREATED
+        self._begin = self._end = 0.0  # of the rendered state, or of that state: milliseconds after creation
 
     @property
     def record(self) -> PaymentRecord:
@@ -84,44 +89,59 @@ class PaymentTimeline:
 
     @property
     def states(self) -> tuple[State, ...]:
-        if self._scripted:
+        if self.scripted:
             return views.states(self.record)
-        return self._simulated or _states(self._stored)
+        return _states(self._stored, self.simulation.deposits)
 
     @property
     def outline(self) -> tuple[State, ...]:
         """The states, of which only the times and the statuses count."""
-        return self._scripted.outline if self._scripted else self.states
+        return self.scripted.outline if self.scripted else self.states
+
+    def has(self, text: str) -> bool:
+        """Whether this is the invoice address or a transaction hash, or what the order id begins with."""
+        record, simulated = self.record, len(self.simulation.deposits)
+        sent = len(
+            record.custom_scenario[2] if record.custom_scenario else SCENARIOS[record.scenario].sending
+        )
+        derived = (identifiers.transaction_hash(record.token, number) for number in range(sent + simulated))
+        is_address = text.lower() == identifiers.invoice_address(record.token).lower()
+        return is_address or text.lower() in derived or record.order_id.startswith(text)
 
     def age(self, now: int) -> int:
         """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
         return views.age_at(self.created_at, now, self.simulation.time_offset)
 
     def state_at(self, age: int) -> State:
-        if self._scripted is None:
-            return state_at(self.states, age)
+        if self.scripted is None:
+            if not self._begin <= age < self._end:
+                states = self.states
+                number = bisect_right(states, age, key=lambda state: state.at)
+                self._state, self._begin = states[number - 1], states[number - 1].at
+                self._end = states[number].at if number < len(states) else math.inf
+            return self._state
         record = self.record
-        return self._scripted.state(self._scripted.index_at(age), int(record.due), record.other_asset)
+        return self.scripted.state(self.scripted.index_at(age), int(record.due), record.other_asset)
 
     def status_at(self, age: int) -> PaymentStatus:
-        if self._scripted is None:
+        if self.scripted is None:
             return self.state_at(age).status
-        return self._scripted.outline[self._scripted.index_at(age)].status
+        return self.scripted.outline[self.scripted.index_at(age)].status
 
     def rendered_at(self, age: int) -> RenderedPayment:
         """The payment when it is `age` milliseconds old, as JSON. Specification: "Payment object"."""
-        if self._scripted is None:
+        if self.scripted is None:
             return rendered(self.record, self.state_at(age), self.simulation.time_offset)
         if self._rendered is None or not self._begin <= age < self._end:
-            record, index = self.record, self._scripted.index_at(age)
-            state = self._scripted.state(index, int(record.due), record.other_asset)
+            record, index = self.record, self.scripted.index_at(age)
+            state = self.scripted.state(index, int(record.due), record.other_asset)
             self._rendered = rendered(record, state, self.simulation.time_offset)
-            self._begin, self._end = self._scripted.period(index)
+            self._begin, self._end = self.scripted.period(index)
         return self._rendered
 
     @property
     def at_creation(self) -> RenderedPayment:
-        return rendered_at_creation(self.record) if self._scripted is None else self.rendered_at(0)
+        return rendered_at_creation(self.record) if self.scripted is None else self.rendered_at(0)
 
 
 class PaymentTimelines:
@@ -137,21 +157,22 @@ class PaymentTimelines:
         """The timeline of the payment record `stored` with the simulation record `simulation`, if there is
         one. None where `stored` is not a payment.
         """
-        if simulation is not None:
-            return self._simulated_timeline(stored, simulation)
-        timeline = self._timelines.get(stored)
-        if timeline is None:
-            timeline = self._timelines[stored] = _timeline(stored)
-        return timeline
+        if simulation is None:
+            timeline = self._timelines.get(stored)
+            if timeline is None:
+                timeline = self._timelines[stored] = _timeline(stored, None)
+            if timeline is None or timeline.scripted:
+                return timeline
+        return self._simulated_timeline(stored, simulation)
 
 
-@lru_cache(MAX_SIMULATED)
-def _states(stored: bytes) -> tuple[State, ...]:
-    """The states of a payment with a custom scenario, which a timeline would keep for too long."""
-    return views.states(records.decode_payment(stored))
+@lru_cache(MAX_STATES)
+def _states(stored: bytes, deposits: tuple[DepositRecord, ...]) -> tuple[State, ...]:
+    """The states of a payment, which a timeline would keep for too long."""
+    return views.states(records.decode_payment(stored), SimulationRecord(deposits=deposits))
 
 
-def _timeline(stored: bytes, simulation: bytes | None = None) -> PaymentTimeline | None:
+def _timeline(stored: bytes, simulation: bytes | None) -> PaymentTimeline | None:
     record = records.decode(stored)
     if not isinstance(record, PaymentRecord):
         return None

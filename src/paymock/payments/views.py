@@ -227,23 +227,24 @@ def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) 
     return scenario_timeline(record.scenario).states(due, other)
 
 
-def is_reachable(record: PaymentRecord, simulation: SimulationRecord, age: int, status: str | None) -> bool:
-    """Whether the payment, `age` milliseconds old, can still reach `status`, with or without one more
-    deposit. With None: whether it can reach any status other than its current one.
+def reachability(
+    record: PaymentRecord, simulation: SimulationRecord, current: State, age: int, status: str | None
+) -> Iterator[bool]:
+    """Whether the payment, `age` milliseconds old, can still reach `status`: without another deposit, and
+    with one of each kind. With None: whether it can reach any status other than its current one.
     """
-    current = state_at(states(record, simulation), age)
     due, scenario = int(record.due), scenario_of(record.scenario, record.custom_scenario)
     missing = due - current.received_pending - current.received_finalized
     possible_transfers = [simulation.transfers] + [
         (*simulation.transfers, Transfer(age, amount, asset))
         for amount, asset in ((max(1, missing), None), (1, None), (due + 1, None), (1, record.other_asset))
     ]
-    return any(
-        state.status == status if status else state.status != current.status
-        for transfers in possible_transfers
-        for state in visible(simulate(scenario, due, record.other_asset, transfers))
-        if state.at >= age
-    )
+    for transfers in possible_transfers:
+        yield any(
+            state.status == status if status else state.status != current.status
+            for state in visible(simulate(scenario, due, record.other_asset, transfers))
+            if state.at >= age
+        )
 
 
 def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:

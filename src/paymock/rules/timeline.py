@@ -84,9 +84,8 @@ class State(NamedTuple):
 
     @property
     def received_finalized(self) -> int:
-        return sum(
-            deposit.transfer.amount for deposit in self.deposits if deposit.status is DepositStatus.FINALIZED
-        )
+        finalized = DepositStatus.FINALIZED
+        return sum([deposit.transfer.amount for deposit in self.deposits if deposit.status is finalized])
 
 
 CREATED = State(0, PaymentStatus.AWAITING_PAYMENT)
@@ -347,13 +346,13 @@ def _underpaid(state: State, at: int) -> State:
 
 
 def _with_status(state: State, at: int, status: PaymentStatus) -> State:
-    return state._replace(at=at, status=status)
+    return State(at, status, state.deposits)
 
 
 def _with_deposit(state: State, event: Event, status: DepositStatus) -> State:
     deposits = list(state.deposits)
-    deposits[event.number] = deposits[event.number]._replace(status=status, confirmations=event.confirmations)
-    return state._replace(at=event.at, deposits=tuple(deposits))
+    deposits[event.number] = Deposit(deposits[event.number].transfer, status, event.confirmations)
+    return State(event.at, state.status, tuple(deposits))
 
 
 _FUNDING = (PaymentStatus.PAYMENT_DETECTED, PaymentStatus.PAYMENT_FINALIZED)

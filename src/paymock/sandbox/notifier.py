@@ -1,14 +1,17 @@
-"""Notifies subscribers of changes of a sandbox, whichever process makes them."""
+"""Notifies subscribers of changes of a sandbox, whichever process makes them; and shares the time of the
+event loop among API keys.
+"""
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Generic, NamedTuple, TypeVar
 
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.clock import Clock
+from paymock.sandbox.clock import Clock, monotonic_ns
 from paymock.stores.base import Store
 
 T = TypeVar("T")
@@ -24,13 +27,61 @@ RESYNC_SECONDS = 20.0
 CLOCK_CHECK_SECONDS = 0.5
 """How often the clock is checked for jumps, while there are subscribers."""
 
-_TURN = 16
-"""How many of those that are due wake in one turn of the event loop: their work takes a few milliseconds."""
+SLICE_NS = 2_000_000
+"""How long a request works until all that has come in, and another key, has its turn: nanoseconds."""
 
 _MIN_JUMP_MS = 500
 
 _RECONNECT_SECONDS = 0.2
 """The delay before a failed subscription to the changes of the store is repeated."""
+
+
+class Turns:
+    """Turns of requests that take milliseconds: a slice of one of them in each iteration of the event loop,
+    so that what has come in is served in between. The owners take turns, however many requests each has.
+    """
+
+    def __init__(self) -> None:
+        self.slice_end = 0
+        self._waiting: dict[str, deque[Callable[[], object]]] = {}
+
+    def add(self, owner: str, begin: Callable[[], object]) -> None:
+        """Call `begin` in the next turn of `owner`."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+        self._waiting.setdefault(owner, deque()).append(begin)
+
+    def _next(self) -> None:
+        owner = next(iter(self._waiting))
+        queue = self._waiting.pop(owner)
+        self.slice_end = monotonic_ns() + SLICE_NS
+        queue.popleft()()
+        if queue:
+            self._waiting[owner] = queue  # behind the others
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+
+
+TURNS: ContextVar[tuple[Turns | None, str]] = ContextVar("turns", default=(None, ""))
+"""Where, and for which owner, this request and the tasks that it starts take their turns."""
+
+
+async def give_way() -> None:
+    """Return at once within a slice, and else in the next turn: called before what takes milliseconds."""
+    turns, owner = TURNS.get()
+    if turns and monotonic_ns() >= turns.slice_end:
+        turn = asyncio.Event()
+        turns.add(owner, turn.set)
+        await turn.wait()
+
+
+async def in_slices(items: Iterable[T]) -> list[T]:
+    """Return the items, which are computed one by one."""
+    found = []
+    for item in items:
+        found.append(item)
+        await give_way()
+    return found
 
 
 class Index(dict[K, set[V]]):
@@ -61,13 +112,20 @@ class Waiter:
     def __init__(self, notifier: "Notifier") -> None:
         self.is_due = False
         self.event = asyncio.Event()
+        self._owner = TURNS.get()[1]
         self._notifier = notifier
         self._failure: Exception | None = None
 
     def wake(self, failure: Exception | None = None) -> None:
         """End this sleep, or the next one, in its turn. A `failure` is raised by `next`."""
         self._failure = failure or self._failure
-        self._notifier.wake(self)
+        if not self.is_due:
+            self.is_due = True
+            self._notifier.turns.add(self._owner, self._begin)
+
+    def _begin(self) -> None:
+        self.is_due = False
+        self.event.set()
 
     async def next(self, deadline: float = math.inf, moment: float = math.inf) -> bool:
         """Sleep until `wake`, which may have been called since the last sleep, or until `moment` or the
@@ -110,7 +168,7 @@ class Notifier:
         self.subscriptions: Index[tuple[str, bool], Waiter] = Index()
         """By sandbox, and whether also to additions."""
 
-        self._due: deque[Waiter] = deque()
+        self.turns = Turns()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self.waiting = 0
@@ -156,23 +214,7 @@ class Notifier:
             changed = [(sandbox, True)] if addition else [(sandbox, True), (sandbox, False)]
         for key in changed:
             for waiter in self.subscriptions.get(key, ()):
-                self.wake(waiter)
-
-    def wake(self, waiter: Waiter) -> None:
-        if not waiter.is_due:
-            waiter.is_due = True
-            self._due.append(waiter)
-            if len(self._due) == 1:
-                asyncio.get_running_loop().call_soon(self._wake_some)
-
-    def _wake_some(self) -> None:
-        """Wake some of those that are due; others when the event loop has served its connections."""
-        for _ in range(min(_TURN, len(self._due))):
-            waiter = self._due.popleft()
-            waiter.is_due = False
-            waiter.event.set()
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._wake_some)
+                waiter.wake()
 
     @property
     def stopping(self) -> bool:

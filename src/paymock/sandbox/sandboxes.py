@@ -25,7 +25,7 @@ from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.fault_injection import Decision, SandboxRecord
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
-from paymock.sandbox.notifier import Notifier
+from paymock.sandbox.notifier import Notifier, in_slices
 from paymock.schemas.json_decoding import differing_paths, fingerprint
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 from paymock.text import escape_control
@@ -409,7 +409,7 @@ class Sandboxes:
 
     async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
         with suppress(PaymockError):
-            await self._store.append(sandbox, log, *(entry() for entry in entries), keep=keep)
+            await self._store.append(sandbox, log, *await in_slices(entry() for entry in entries), keep=keep)
             if not self.is_synchronous:
                 self.notifier.notify(sandbox, addition=True)
 

@@ -102,7 +102,8 @@ class ListPayments(Query):
     ] = None
     order_id: Annotated[str | None, Meta(description="Only payments of this order.")] = None
     search: Annotated[
-        _Prefix | None, Meta(description="Only payments whose `order_id` or `id` begins with this text.")
+        _Prefix | None,
+        Meta(description="The beginning of an `order_id` or `id`, an invoice address or a transaction hash."),
     ] = None
 
 
@@ -327,7 +328,7 @@ class PaymentPage(Reply):
 Offset = Annotated[float, Meta(description="Seconds after creation.", ge=0)]
 
 
-class ScenarioChange(Reply):
+class ScenarioChange(Reply, gc=False):
     """A change of every payment of a scenario."""
 
     offset_seconds: Offset
@@ -344,7 +345,7 @@ class ScenarioChange(Reply):
     ]
 
 
-class TimelineEntry(ScenarioChange):
+class TimelineEntry(ScenarioChange, gc=False):
     """A change of a payment, past or to come."""
 
     at: Annotated[Timestamp, Meta(description="On the payment's clock, which may be ahead of its sandbox's.")]

@@ -168,7 +168,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    _float(digits)  # refuses what is too large
+    if len(digits) >= _MAX_INTEGER_DIGITS:
+        _float(digits)  # refuses what is too large
     return int(digits)
 
 

@@ -194,7 +194,7 @@ class Funding(Reply):
     ) = UNSET
 
 
-class Deposit(Reply):
+class Deposit(Reply, gc=False):
     """A transfer that was observed."""
 
     id: Annotated[str, identifier(DEPOSIT_PREFIX, "a deposit")]

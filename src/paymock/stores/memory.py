@@ -1,5 +1,6 @@
 """The in-memory store: dictionaries, lost on exit. Specification: "Limits"."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
@@ -147,7 +148,9 @@ class MemoryStore:
         self._reset_states.pop(sandbox, None)
         old = self._sandboxes.pop(sandbox, None)
         if old is not None:
+            self._free(old.values)
             self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
+            old.kinds.clear()
         shared = self._shared.get(new_state)
         if shared is None:
             shared = self._shared[new_state] = new_state
@@ -174,6 +177,13 @@ class MemoryStore:
             return [*map(contents.values.get, keys)]
         state = self._reset_states.get(sandbox)
         return [state if key == STATE else None for key in keys]
+
+    def _free(self, values: dict[str, bytes]) -> None:
+        """Free the memory of a large sandbox in parts, since it takes milliseconds."""
+        for _ in range(min(10_000, len(values))):
+            values.popitem()
+        if values:
+            asyncio.get_running_loop().call_soon(self._free, values)
 
     def _insert(self, contents: _Sandbox, addition: Addition) -> None:
         key, value, kind = addition

@@ -28,6 +28,7 @@ from paymock.http.routing import PUBLIC, Handler, Route, Routes
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
 from paymock.sandbox.clock import Clock
+from paymock.sandbox.notifier import TURNS
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.web.telemetry.access_log import RequestLog, encoded_entry
 from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of
@@ -163,6 +164,7 @@ class Application:
             self.keyring.authenticate(request)
             if request.owner != request.sandbox:
                 self._sandboxes.owners[request.sandbox] = request.owner
+        TURNS.set((self._sandboxes.notifier.turns, request.owner))
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler

@@ -18,6 +18,7 @@ from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.fault_injection import UNDECIDED, Decision, DecisionNeeded
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
+from paymock.sandbox.notifier import give_way
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.operations.operations import keyed_request
 from paymock.web.telemetry.exchange import OperationResponse, in_place_of, order_id_of
@@ -134,6 +135,7 @@ async def _inject(
             return in_place_of(response, refusal(error, request), target)
         response = response or await _result(request, carry_out)
         if fault.kind is FaultKind.EXTRA:
+            await give_way()
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault, request) if fault.kind is FaultKind.STATUS else response or Response(0)

@@ -8,12 +8,14 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paymock.http.checks import check_json_body, idempotency_key
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
+from paymock.sandbox.notifier import give_way, in_slices
 from paymock.sandbox.sandboxes import KeyedRequest
 from paymock.schemas import json_decoding
 from paymock.schemas.validation import Q, QueryParser, checker_for, validate
@@ -117,6 +119,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
     encode, content_type = (str.encode, TEXT) if operation.reply is str else (_encode, JSON)
 
     async def handle(request: Request) -> Response:
+        await give_way()
         arguments: list[Any] = [*request.params.values()]
         is_waiting = operation.waits
         if parse is not None:
@@ -128,7 +131,9 @@ def handler_of(operation: Operation, service: Any) -> Handler:
             keyed = await keyed_request(request)
         if operation.request is not None and check is not None:
             check_json_body(request)
-            body: Any = validate(check, await request.json(), operation.request)
+            value = await request.json()
+            await give_way()
+            body: Any = validate(check, value, operation.request)
             arguments.append(body)
             is_waiting = is_waiting or getattr(body, "until_observed", False)
         if operation.idempotency:
@@ -144,6 +149,8 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         if operation.idempotency:
             result, replayed = result
         headers = (REPLAYED,) if replayed else ()
+        if isinstance(data := getattr(result, "data", None), list):
+            result = replace(result, data=await in_slices(msgspec.Raw(_encode(item)) for item in data))
         return Response(operation.status, encode(result), content_type, headers)
 
     return handle
@@ -162,6 +169,8 @@ async def keyed_request(request: Request) -> KeyedRequest:
     """Return a request with its idempotency key and its body. Raises PaymockError if either is invalid."""
     check_json_body(request)
     key = idempotency_key(request)
+    if len(await request.body.read(request.client)) > 4096:  # it may take milliseconds
+        await give_way()
     body = await request.json()
     fingerprint = json_decoding.fingerprint(request.method, request.path, body)
     return KeyedRequest(request.sandbox, key, fingerprint, body, request.decision)

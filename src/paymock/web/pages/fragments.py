@@ -28,12 +28,13 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
+from paymock.sandbox.notifier import give_way, in_slices
 from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail, PendingOverride
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
 from paymock.web.operations.operations import parse_query
-from paymock.web.pages.templating import HTML, render, security_headers
+from paymock.web.pages.templating import HTML, environment, security_headers
 from paymock.web.pages.timeline_picture import ages, read_counts, timeline_picture
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
@@ -126,6 +127,7 @@ class Fragments:
         counts = await self._control.status_counts(request.sandbox, others) if is_first else None
         rows = []
         for payment in found:
+            await give_way()
             states = visible(payment.timeline.outline)
             final = states[-1].status
             end = next(state.at for state in states if state.status is final) / 1000
@@ -135,7 +137,7 @@ class Fragments:
             spans = [*zip(starts, starts.values(), [*starts.values(), end][1:], strict=True)]
             bar = Bar(spans, final, end, max(end, _LONGEST), payment.status is final)
             rows.append((payment, payment.record, bar))
-        return self._fragment(
+        return await self._fragment(
             request,
             "payments",
             rows=rows,
@@ -156,13 +158,13 @@ class Fragments:
         entries = (await self._control.journal.newest(request.sandbox, ListRequests(limit=_MAX_ENTRIES))).data
         if query.failed is not None:
             entries = [entry for entry in entries if entry.error or entry.fault]
-        return self._fragment(request, "requests", rows=[*request_rows(entries)])
+        return await self._fragment(request, "requests", rows=await in_slices(request_rows(entries)))
 
     async def faults(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         pending = (await self._control.overrides.pending(request.sandbox)).data
-        return self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
+        return await self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
 
     async def payment(self, request: Request) -> Response:
         width = max(MIN_WIDTH, min(parse_query(request, _parse_drawing).width, MAX_WIDTH))
@@ -170,14 +172,16 @@ class Fragments:
         detail = await self._control.payment(request.sandbox, payment_id)
         requests = ListRequests(payment_id=payment_id, limit=_MAX_ENTRIES)
         entries = (await self._control.journal.newest(request.sandbox, requests)).data
+        await give_way()
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         attempt, funding = payment["attempts"][0], _funding(payment)
         chain = self._catalog.chains.get(attempt["instructions"]["chain"])
         read = {"operation": GET_PAYMENT, "payment_id": payment_id}
+        await give_way()
         seen = read_counts(detail.timeline, entries)
         age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
-        return self._fragment(
+        return await self._fragment(
             request,
             "payment",
             detail=detail,
@@ -187,7 +191,7 @@ class Fragments:
             funding=funding,
             controls={
                 "This payment only": [*_steps(detail)],
-                "Pay as the customer": [*self._deposits(detail)],
+                "Pay as the customer": await in_slices(self._deposits(detail)),
                 "Fail the next read": [
                     Action(name, "POST /_mock/faults", json.dumps(read | {"fault": fault}))
                     for name, fault, _ in FAULT_PRESETS
@@ -204,26 +208,29 @@ class Fragments:
             all_seen=len(entries) < _MAX_ENTRIES,
             read_counts=seen,
             changes=[*self._changes(payment, before or payment)],
-            lines=list(json_lines(payment, before or payment)),
-            rows=[*request_rows(entries, detail)],
+            lines=await in_slices(json_lines(payment, before or payment)),
+            rows=await in_slices(request_rows(entries, detail)),
         )
 
     async def checkout(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
         detail = await self._control.payment(request.sandbox, request.params["payment_id"])
         clock = await self._control.clock(request.sandbox)
-        return self._fragment(
+        return await self._fragment(
             request,
             "checkout",
-            deposits=[*self._deposits(detail)],
+            deposits=await in_slices(self._deposits(detail)),
             step=next(_steps(detail)),
             upcoming=next((entry for entry in detail.timeline if not entry.reached), None),
             speed=clock.speed,
         )
 
-    def _fragment(self, request: Request, name: str, **values: object) -> Response:
+    async def _fragment(self, request: Request, name: str, **values: object) -> Response:
         values |= {"views": VIEWS, "tokens": self._tokens, "names": _PRESET_NAMES}
-        return Response(200, render(f"fragments/{name}.html", request.root_path, **values), HTML, _HEADERS)
+        await give_way()
+        template = environment(request.root_path).get_template(f"fragments/{name}.html")
+        html = await in_slices(template.generate(values))
+        return Response(200, "".join(html).encode(), HTML, _HEADERS)
 
     def _tokens(self, raw: str | int, chain: str, asset: str) -> str | None:
         """Raw units in whole tokens, `1.01 USDT`; None if the catalog no longer knows the asset."""
@@ -319,22 +326,23 @@ def _funding(payment: Mapping[str, Any]) -> dict[str, int]:
     return {"Due": due, "Pending": pending, "Finalized": finalized, "Missing": missing, "Excess": excess}
 
 
-def json_lines(value: Any, before: Any, margin: str = "", name: str = "") -> Iterator[tuple[str, bool]]:
+def json_lines(
+    value: Any, before: Any, margin: str = "", name: str = "", end: str = ""
+) -> Iterator[tuple[str, bool]]:
     """The lines of a value as JSON, each with whether it differs from what was there `before`."""
     if not isinstance(value, (dict, list)) or not value:
-        yield f"{margin}{name}{_json(value)}", value != before
+        yield f"{margin}{name}{_json(value)}{end}", value != before
         return
     is_new = type(before) is not type(value)
-    begin, end = "{}" if isinstance(value, dict) else "[]"
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
     members = value.items() if isinstance(value, dict) else enumerate(value)
     earlier = {} if is_new else before if isinstance(before, dict) else dict(enumerate(before))
-    yield f"{margin}{name}{begin}", is_new
+    yield f"{margin}{name}{opening}", is_new
     for number, (key, member) in enumerate(members, 1):
         label = f"{_json(key)}: " if isinstance(value, dict) else ""
-        *lines, (last, differs) = json_lines(member, earlier.get(key, _ABSENT), f"{margin}  ", label)
-        yield from lines
-        yield f"{last}{',' if number < len(value) else ''}", differs
-    yield f"{margin}{end}", is_new
+        comma = "," if number < len(value) else ""
+        yield from json_lines(member, earlier.get(key, _ABSENT), f"{margin}  ", label, comma)
+    yield f"{margin}{closing}{end}", is_new
 
 
 _ABSENT = object()

@@ -24,7 +24,7 @@ _UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 def render(template: str, root: str, **values: object) -> bytes:
     """Return a page whose links to this server begin with `root`."""
-    return _environment(root).get_template(template).render(values).encode()
+    return environment(root).get_template(template).render(values).encode()
 
 
 def security_headers(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], ...]:
@@ -87,7 +87,7 @@ def duration(seconds: float) -> str:
 
 
 @cache
-def _environment(root: str) -> "Environment":
+def environment(root: str) -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined  # imported when the first page is opened
 
     environment = Environment(

@@ -4,6 +4,7 @@ future dashed, and a line marks the time, as long as something is to come.
 Everything is placed for one width. The script of the page moves the line of now, and fills the bars up to it.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -45,7 +46,7 @@ def read_counts(states: Sequence[TimelineEntry], entries: Sequence[JournalEntry]
     found = [ReadCount(0, 0) for _ in states]
     oldest_first = entries[::-1]
     for entry, age in zip(oldest_first, ages(oldest_first, states[0].at), strict=True):
-        current = sum(state.offset_seconds <= age for state in states) - 1
+        current = bisect_right(states, age, key=lambda state: state.offset_seconds) - 1
         reads, failures = found[current]
         if entry.shown and entry.method == "GET":
             found[current] = ReadCount(reads + 1, failures)
@@ -93,7 +94,8 @@ def timeline_picture(
         levels.insert(0, level)
 
     deposits: dict[int, list[tuple[TimelineEntry, bool]]] = {}  # with whether there is room for its caption
-    for number in [*dict.fromkeys(entry.deposit for entry in states if entry.deposit)]:
+    numbers = [*dict.fromkeys(entry.deposit for entry in states if entry.deposit)]
+    for number in numbers[:_MAX_DEPOSITS]:
         own = [entry for entry in states if entry.deposit == number]
         last = x(own[-1].offset_seconds) - (34 if own[-1].deposit_status == DepositStatus.REJECTED else 8)
         free = 0.0
@@ -133,8 +135,8 @@ def timeline_picture(
         "statuses": [
             *zip(changes, [*(entry.offset_seconds for entry in changes[1:]), end], levels, strict=True)
         ],
-        "deposits": [*deposits.items()][:_MAX_DEPOSITS],
-        "more_deposits": max(0, len(deposits) - _MAX_DEPOSITS),
+        "deposits": deposits.items(),
+        "more_deposits": max(0, len(numbers) - _MAX_DEPOSITS),
         "total": ReadCount(*(sum(one) for one in zip(*seen, strict=True))) if seen else None,
         "marks": marks,
         "axis": axis,
