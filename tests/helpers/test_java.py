@@ -64,7 +64,7 @@ def test_a_failed_test_is_explained_and_a_killed_jvm_leaves_no_server(tmp_path: 
     printed = run_in(tmp_path / "java", "mvn -B test || true", MAVEN_OPTS=maven)
     story = printed.split("halfAPaymentDeliversNothing(Sandbox), in paymock at ")[1].split("http://")[0]
     assert "underpaid_expired  order 1001" in story
-    assert "  201   POST  /v1/payments  new\n" in story
+    assert "  201   POST  /v1/payments  new  key 1\n" in story
     [url] = {*re.findall(r"http://127\.0\.0\.1:\d+", printed)}
 
     def is_gone() -> bool:

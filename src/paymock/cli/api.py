@@ -57,12 +57,8 @@ class RequestRefused(CommandError):
 
     exit_code = 1
 
-    def __init__(
-        self, code: str, message: str, details: Sequence[Json] = (), request_id: str | None = None
-    ) -> None:
-        self.document: Json = {"code": code, "message": message}
-        if request_id is not None:
-            self.document["request_id"] = request_id
+    def __init__(self, code: str, message: str, details: Sequence[Json] = (), **more: Any) -> None:
+        self.document: Json = {"code": code, "message": message, **more}
         if not details:
             for word, own in _WORDS.items():
                 message = message.replace(word, own)
@@ -103,7 +99,7 @@ def api_errors() -> Iterator[None]:
     try:
         yield
     except Refused as refused:
-        raise RequestRefused(refused.code, refused.message, refused.details, refused.request_id) from None
+        raise RequestRefused(**refused.error) from None
     except Unreachable as unreachable:
         raise ServerUnreachable(str(unreachable)) from None
     except NotReached as error:

@@ -30,22 +30,20 @@ __tracebackhide__ = True  # pytest shows a failing test with its own lines, not 
 
 
 class Refused(Exception):
-    """The server refused a request: the HTTP `status`, and `code`, `message`, `details` and `request_id` of
-    the error.
+    """The server refused a request: the HTTP `status`, and the `error` with `code`, `message` and `details`.
 
     `details` lists the invalid fields: objects with `field` and `message`; often it is empty.
     """
 
-    def __init__(
-        self, request: str, status: int, code: str, message: str, details: list[Json], request_id: str | None
-    ) -> None:
+    def __init__(self, request: str, status: int, error: Json) -> None:
+        code, message, details = error["code"], error["message"], error.get("details") or []
         problems = "".join(f"\n  {problem['field']}: {problem['message']}" for problem in details)
         super().__init__(f"{request} was refused with {status} {code}: {message}{problems}")
         self.status = status
         self.code = code
         self.message = message
         self.details = details
-        self.request_id = request_id
+        self.error = error
 
 
 class Unreachable(ConnectionError):
@@ -238,14 +236,13 @@ class Call(Generic[T]):
             if response.status < 300 and (content.startswith(b"{") or is_text):
                 return self._decode(content)
             refusal = json.loads(content)["error"]
-            code, message, details = refusal["code"], refusal["message"], refusal.get("details") or []
-            request_id = refusal.get("request_id")
             is_rule = f"{_CONTROL_API}faults/" in self._request  # which can be unknown
-            if code == "not_found" and _CONTROL_API in self._request and not is_rule:
-                message += " A server with --no-control has no control API."
+            if refusal["code"] == "not_found" and _CONTROL_API in self._request and not is_rule:
+                refusal["message"] += " A server with --no-control has no control API."
+            refused = Refused(self._request, response.status, refusal)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self._client.unexpected_reply(response.status) from None
-        raise Refused(self._request, response.status, code, message, details, request_id)
+        raise refused
 
 
 def normalize_url(url: str) -> str:

@@ -1,8 +1,5 @@
-"""What waits in a sandbox for requests: the faults of rules and overrides, and the scenarios of overrides.
-
-A read is carried out before its fault is decided, since it changes nothing and tells its order. A creation is
-tried undecided, and stored only if no fault may apply or the decision is for the same state of its sandbox.
-See docs/faults.md.
+"""What waits in a sandbox for requests: the faults of rules and overrides, decided once a read was carried
+out, or a creation was tried undecided; and the scenarios of overrides. See docs/faults.md.
 """
 
 from collections.abc import Mapping, Sequence

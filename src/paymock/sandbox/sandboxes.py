@@ -48,7 +48,7 @@ the journal none to tell the virtual time.
 """
 
 CONFLICT = "idempotency_key_reused_with_different_payload"
-_MAX_PATHS = 5
+MAX_DIFFERING = 5
 """How many differing paths a conflict names."""
 
 _INITIAL = SandboxRecord()
@@ -500,12 +500,12 @@ def conflict(existing: Record, request: KeyedRequest, asset: str | None = None) 
     if fingerprint("POST", path, request.body) == request.fingerprint:
         originals = (body for body in bodies if fingerprint("POST", path, body) == existing.fingerprint)
         paths = differing_paths(next(originals, request.body), request.body)
-        differs = [escape_control(f"{one:.100}") for one in islice(paths, _MAX_PATHS)]
-        shown = ", ".join(f"`{one}`" for one in differs) + (" and more" if any(paths) else "")
-        verb = "differs" if len(differs) == 1 else "differ"
-        reason = (
-            f"with a different request body: {shown} {verb}" if differs else "with a different request body"
-        )
+        differs = [escape_control(f"{one:.100}") for one in islice(paths, MAX_DIFFERING)]
+        reason = "with a different request body"
+        if differs:
+            more = " and more" if any(paths) else ""
+            verb = "differs" if len(differs) == 1 else "differ"
+            reason += f": {', '.join(f'`{one}`' for one in differs)}{more} {verb}"
     message = f"This Idempotency-Key was already used {reason}. {ERRORS[CONFLICT].remedy}"
     return PaymockError(CONFLICT, message, differs=differs)
 

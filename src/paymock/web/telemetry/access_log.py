@@ -156,9 +156,7 @@ class RequestLog:
 
 
 def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox: str) -> bytes:
-    """Encode the entry of a request for the journal. Its path, order and messages are masked as in the
-    `log`.
-    """
+    """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
     response, payment, seen = exchange.response, exchange.payment, exchange.seen
     target, refusal, mask = exchange.target, exchange.refusal, log.without_secrets
     payment_id, order_id, lead = exchange.payment_id, exchange.order_id, None

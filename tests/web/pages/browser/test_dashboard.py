@@ -207,7 +207,7 @@ def test_requests_appear_as_they_come_and_are_filtered_and_cleared(tab: Tab, api
     expect(tab.page.get_by_text("No requests below /v1 to show.")).to_be_visible()
     payment = api.created(order_id="order-1")
     api.get("/v1/chains", headers={"X-Mock-Fault": "status=503"})
-    expect(tab.rows()).to_contain_text(["/v1/chains", "201 (new)"])
+    expect(tab.rows()).to_contain_text(["/v1/chains", "201 (new, key 1)"])
     tab.page.get_by_label("Only errors and faults").check()
     expect(tab.rows()).to_have_count(1)
     expect(tab.rows()).to_contain_text("503 injected_fault")
