@@ -95,6 +95,8 @@ class Application:
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
             if isinstance(error, PaymockError):
                 response = refusal(error, request)
+                if response.error == "store_unavailable":
+                    self._log.store_failure(error.message)
             else:
                 self._log.defect(request_id)
                 response = error_response(PaymockError("internal_error"), request_id)

@@ -108,12 +108,14 @@ class TestOutages:
             with pytest.raises(PaymockError) as caught:
                 await add(store, "sandbox", "more", b"value")
             assert caught.value.kind.code == "capacity_exceeded"
+            assert "maxmemory" in caught.value.message
             assert await store.get("sandbox", "key", "more") == [b"value", None]
             assert len(await store.page("sandbox", "a", limit=9)) == 1
             assert await add(store, "sandbox", "key", b"value") == b"value"
             with pytest.raises(PaymockError):
                 await store.ping()
+            assert await store.reset("sandbox", b"", expected_state=None)
         finally:
             engine.execute("CONFIG SET", "maxmemory", 0)
-        assert await add(store, "sandbox", "more", b"value") is None
+        assert await add(store, "another", "more", b"value") is None
         await store.close()

@@ -83,10 +83,14 @@ def test_an_unusable_file_is_refused_and_left_as_it_is(path: Path, name: str) ->
     assert path.read_bytes() == content
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "missing" / "store.db"):
         refusal(folder)
     assert list(tmp_path.iterdir()) == []
+    for name in ("store.db", "store.db-wal", "store.db-shm", "store.db-journal"):
+        os.mkfifo(tmp_path / name)
+        assert f"{name} is not a regular file" in refusal(tmp_path / "store.db")
+        (tmp_path / name).unlink()
 
 
 def test_concurrent_creations_share_it_and_leave_no_temporary_file(path: Path) -> None:
@@ -203,19 +207,76 @@ class TestFilesInUse:
             successor(path)
         await refused(store)
 
-    async def test_a_new_store_in_place_of_a_deleted_one(self, store: SqliteStore, path: Path) -> None:
+    async def test_a_new_store_in_place_of_a_deleted_one_is_used_after_a_restart(
+        self, store: SqliteStore, path: Path
+    ) -> None:
         await add(store, "sandbox", "key", b"value")
-        assert await store.get("sandbox", "key") == [b"value"]
         delete(path)
-        initialize(path)
-        connections = store.connections
+        for _ in range(2):
+            await refused(store)
+            initialize(path)
+        await store.close()
+        assert await SqliteStore(path).get("sandbox", "key") == [None]
+
+    async def test_a_damaged_file_takes_no_more_changes(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, (look_seconds, damage) in DAMAGE.items():
+            monkeypatch.setattr("paymock.stores.sqlite.store.LOOK_SECONDS", look_seconds)
+            file = path.with_name(f"{name}.db")
+            store = SqliteStore(file)
+            await store.initialize()
+            for number in range(9):
+                await add(store, "sandbox", f"key {number}", b"x" * 4096)
+            damage(file, file.with_name(f"{file.name}-wal"))
+            for _ in range(2):
+                await refused(store)
+            await store.close()
+
+    async def test_after_a_read_of_a_damaged_page_nothing_is_changed(
+        self, store: SqliteStore, path: Path
+    ) -> None:
+        for number in range(40):
+            await add(store, "sandbox", f"key {number}", b"x" * 400)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(FULL)")
+        content = bytearray(path.read_bytes())
+        page = content.index(b"key 20ax") // 4096 * 4096
+        content[page : page + 4096] = b"\xff" * 4096
+        path.write_bytes(content)
         with pytest.raises(PaymockError):
-            await add(store, "sandbox", "another", b"")
-        assert await add(store, "sandbox", "another", b"") is None
-        with pytest.raises(PaymockError):
-            await store.get("sandbox", "key")
-        assert await store.get("sandbox", "key") == [None]
-        assert store.connections > connections
+            await store.get("sandbox", *(f"key {number}" for number in range(40)))
+        await refused(store)
+
+    async def test_a_log_that_a_checkpoint_has_truncated_is_not_damaged(
+        self, store: SqliteStore, path: Path
+    ) -> None:
+        for key in ("key", "another"):
+            await add(store, "sandbox", key, b"value")
+            with closing(sqlite3.connect(path)) as other:
+                assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
+            assert await store.get("sandbox", key) == [b"value"]
+
+
+def with_a_hole(path: Path, log: Path) -> None:
+    """As a commit leaves it that was in progress when its log was truncated."""
+    size = log.stat().st_size
+    os.truncate(log, 0)
+    os.truncate(log, size)
+
+
+def overwritten(log: Path, kept: int = 0) -> None:
+    log.write_bytes(log.read_bytes()[:kept].ljust(log.stat().st_size, b"\xff"))
+
+
+DAMAGE: dict[str, tuple[float, Callable[[Path, Path], object]]] = {
+    "truncated log": (3600, lambda path, log: os.truncate(log, 4096)),
+    "empty log": (3600, lambda path, log: os.truncate(log, 0)),
+    "log with a hole": (3600, with_a_hole),
+    "overwritten log": (0, lambda path, log: overwritten(log)),
+    "log with its head": (0, lambda path, log: overwritten(log, 32)),
+}
+"""How old a look at the file may be, and what damages it."""
 
 
 def delete(path: Path) -> None:

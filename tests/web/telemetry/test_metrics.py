@@ -138,7 +138,9 @@ def test_a_reply_that_is_dropped_is_counted_as_such_and_its_payment_as_made(watc
     assert payments(grew) == {"happy_path": 1}
 
 
-def test_what_the_store_does_not_answer_is_counted(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_store_does_not_answer_is_counted_and_logged_once(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(*_: object, **__: object) -> None:
         raise PaymockError("store_unavailable")
 
@@ -146,11 +148,12 @@ def test_what_the_store_does_not_answer_is_counted(watched: Watched, monkeypatch
     with monkeypatch.context() as patch:
         for name in ("get", "ping"):
             patch.setattr(watched.server.store, name, fail)
-        assert watched.client.get("/readyz").status_code == 503
+        assert [watched.client.get("/readyz").status_code for _ in range(2)] == [503, 503]
+    assert watched.server.log.getvalue().count("Warning: The store cannot be reached.") == 1
     assert watched.client.get("/v1/chains", headers={"X-Mock-Fault": "status=503"}).status_code == 503
     grew = grown(watched.figures(), before)
-    assert grew["paymock_store_errors_total",] == 1
-    assert requests(grew) == {("GET", "/readyz", "503"): 1, ("GET", "/v1/chains", "503"): 1}
+    assert grew["paymock_store_errors_total",] == 2
+    assert requests(grew) == {("GET", "/readyz", "503"): 2, ("GET", "/v1/chains", "503"): 1}
 
 
 def test_the_time_of_a_request_is_in_its_buckets(watched: Watched) -> None:

@@ -45,6 +45,8 @@ and for a connection that `close` has closed.
 _SENTINEL_PORT = 26379
 _RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
 
+_FULL = "Redis has no memory left. Nothing was stored. Raise its `maxmemory`, or reset an unneeded sandbox."
+
 _OPTIONS: dict[str, Any] = {
     "protocol": 2,
     "decode_responses": False,
@@ -101,7 +103,7 @@ class Client:
                 await self._release()
                 await self.redis.connection_pool.disconnect(inuse_connections=False)
             if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
-                raise PaymockError("capacity_exceeded") from error
+                raise PaymockError("capacity_exceeded", _FULL) from error
             outcome = "The store has not answered, so it is unknown whether anything was stored."
             if isinstance(error, ResponseError):
                 reason, _, _ = str(error).partition(", with args")

@@ -44,6 +44,11 @@ _MIN_PAGE_BYTES = 512
 _LOG_SUFFIXES = ("-wal", "-shm")
 """The suffixes of the files of the write-ahead log, while the file is in use."""
 
+_SUFFIXES = ("", *_LOG_SUFFIXES, "-journal")
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR_SHORT_READ)
+"""What SQLite reports of a file, or of its log, that others have overwritten."""
+
 _SCHEMA = f"""
 CREATE TABLE sandbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE,
@@ -77,15 +82,15 @@ _FileId = tuple[int, int]
 
 
 class _FileDamaged(StoreError):
-    """Another program has deleted or overwritten a file that is in use. The connection stays open: it still
-    has a deleted write-ahead log, with what was committed last, and saves it when the server stops.
+    """Another program has deleted, replaced or overwritten a file that is in use. The connection stays open:
+    it still has a deleted write-ahead log, with what was committed last, and saves it when the server stops.
     """
 
 
 class _FileIds(NamedTuple):
     """The ids of a file and of its logs, None for those that do not exist."""
 
-    file: _FileId
+    file: _FileId | None
     logs: tuple[_FileId | None, ...]
 
 
@@ -94,21 +99,27 @@ class StoreFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._logs = [path.with_name(f"{path.name}{suffix}") for suffix in _LOG_SUFFIXES]
+        self._name = str(path)
+        self._logs = [f"{path}{suffix}" for suffix in _LOG_SUFFIXES]
         self._lock = Lock()
         self._ids: _FileIds | None = None
         self._connections = 0  # to the file with these ids
+        self._log_blocks = 0
+        self.damage: str | None = None
+        """What SQLite has reported of the content, once it has: nothing is written to it any more."""
 
     def open(self) -> tuple[sqlite3.Connection, _FileIds]:
         """Connect to the file. Raises sqlite3.Error, StoreError, OSError."""
         with self._lock:
             file_id = _file_id(self.path.stat())
-            if self._connections and self._ids and self._ids.file == file_id:
-                self.check(self._ids)
+            if self._ids and self._connections:
+                self.check(self._ids, at_once=True)
+            elif self._ids and self._ids.file != file_id:
+                raise StoreError(f"{self.path.name} was replaced by another file: restart the server")
             connection = connect(self.path, lock_seconds=LOCK_SECONDS)
             try:
                 check_schema(connection)  # from now on its logs exist
-                ids = _FileIds(file_id, self._find_logs())
+                ids = _FileIds(file_id, tuple(map(_file_id, self._find_logs())))
                 connection.execute("PRAGMA busy_timeout = 0")
             except BaseException:
                 connection.close()
@@ -122,24 +133,49 @@ class StoreFile:
             self._connections -= ids == self._ids
             connection.close()
 
-    def check(self, ids: _FileIds) -> None:
-        """Raise StoreError or OSError if the files with these ids are no longer there."""
-        status = self.path.stat()
+    def check(self, ids: _FileIds, *, at_once: bool = False) -> None:
+        """Raise StoreError or OSError if the files with these ids are no longer there, or damaged, or, if it
+        has to be known `at_once`, that may be so.
+        """
+        if self.damage is not None:
+            raise _FileDamaged(self.damage)
+        known_blocks = self._log_blocks
+        try:
+            status = os.stat(self._name)  # noqa: PTH116 - for speed
+        except FileNotFoundError:  # while it is open, no other file gets its inode
+            raise _FileDamaged(
+                f"{self.path.name} was deleted or moved: put it back, or restart the server"
+            ) from None
         if ids.file != _file_id(status):
-            raise StoreError("the file was replaced by another one")
-        if all(ids.logs) and ids.logs != self._find_logs():
+            raise _FileDamaged(f"{self.path.name} was replaced by another file: restart the server")
+        logs = self._find_logs()
+        if all(ids.logs) and ids.logs != tuple(map(_file_id, logs)):
             raise _FileDamaged(f"{self.path.name}-wal or -shm was deleted or replaced: restart the server")
         if status.st_size == 0 or status.st_size % _MIN_PAGE_BYTES:
             raise _FileDamaged(f"{self.path.name} was overwritten: stop the server and restore it")
+        # Only a checkpoint of another program may truncate the log. A commit would make it as long as before,
+        # but with a hole.
+        blocks = logs[0].st_blocks if logs[0] else 0
+        if blocks < known_blocks:
+            if at_once:
+                raise StoreError(f"{self.path.name}-wal was truncated")
+            try:
+                with closing(connect(self.path, LOCK_SECONDS)) as connection:
+                    check_content(self.path, connection)
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            except (sqlite3.Error, StoreError) as error:
+                self.damage = f"{self.path.name}-wal was truncated: stop the server and restore it"
+                raise _FileDamaged(self.damage) from error
+        self._log_blocks = blocks
 
-    def _find_logs(self) -> tuple[_FileId | None, ...]:
-        ids: list[_FileId | None] = []
+    def _find_logs(self) -> tuple[os.stat_result | None, ...]:
+        logs: list[os.stat_result | None] = []
         for log in self._logs:
             try:
-                ids.append(_file_id(log.stat()))
+                logs.append(os.stat(log))  # noqa: PTH116
             except FileNotFoundError:
-                ids.append(None)
-        return tuple(ids)
+                logs.append(None)
+        return tuple(logs)
 
 
 class ThreadedConnection:
@@ -167,7 +203,7 @@ class ThreadedConnection:
                 return None
             connection, ids = self._connection
             try:
-                self._file.check(ids)
+                self._file.check(ids, at_once=True)
                 return transaction(connection)
             except (sqlite3.Error, StoreError, OSError):
                 with suppress(sqlite3.Error):
@@ -177,20 +213,21 @@ class ThreadedConnection:
             self._in_use.release()
 
     async def run(self, transaction: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `transaction` on the connection, in its thread. Raises what `run_here` does."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.run_here, transaction)
+
+    async def close(self) -> None:
+        thread, self._thread = self._thread, None
+        await asyncio.get_running_loop().run_in_executor(thread, self._close)
+        if thread is not None:
+            thread.shutdown()
+
+    def run_here(self, transaction: Callable[[sqlite3.Connection], T]) -> T:
         """Run `transaction` on the connection. Raises PaymockError `store_unavailable` with the reason;
         nothing of the transaction is then stored, unless only the confirmation of the commit was lost.
         """
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="paymock-sqlite")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction)
-
-    async def close(self) -> None:
-        if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-            self._thread.shutdown()
-            self._thread = None
-
-    def _run(self, transaction: Callable[[sqlite3.Connection], T]) -> T:
         with self._in_use:  # also when nobody waits for the outcome any more
             try:
                 if self._connection is None:
@@ -200,7 +237,14 @@ class ThreadedConnection:
                     self._file.check(self._connection[1])
                 return transaction(self._connection[0])
             except (sqlite3.Error, StoreError, OSError) as error:
-                if not isinstance(error, _FileDamaged):
+                code = getattr(error, "sqlite_errorcode", 0)
+                if code in _DAMAGE or code & 0xFF in _DAMAGE:
+                    error = _FileDamaged(f"{error}: stop the server and restore {self._file.path.name}")
+                    self._file.damage = str(error)
+                if isinstance(error, _FileDamaged) and self._connection is not None:
+                    with suppress(sqlite3.Error):
+                        self._connection[0].rollback()
+                else:
                     self._disconnect()
                 message = f"The store reported: {_reason(error)}. No change was partially stored."
                 raise PaymockError("store_unavailable", message) from None
@@ -259,6 +303,9 @@ def initialize(path: Path, check: Check | None = None) -> None:
     version, if files of a deleted one are left, or the disk is full; and PaymockError, as `check` does.
     """
     try:
+        for each in [path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES]:
+            if each.exists() and not each.is_file():  # SQLite would wait for the writer of a FIFO
+                raise StoreError(f"{each.name} is not a regular file")
         if not path.exists():
             _create(path)
         # Its version is read without writing anything, not even what a killed server left in the log.
@@ -271,10 +318,7 @@ def initialize(path: Path, check: Check | None = None) -> None:
                     check(stored)  # names the version
             check_schema(connection)
         with closing(connect(path, _START_SECONDS)) as connection:
-            if path.stat().st_size <= _MAX_CHECKED_BYTES:
-                [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
-                if result != "ok":
-                    raise StoreError(f"it is corrupt: {result.splitlines()[-1]}")
+            check_content(path, connection)
             if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 raise StoreError("SQLite cannot create a write-ahead log next to it")
             connection.execute("PRAGMA busy_timeout = 0")
@@ -298,7 +342,7 @@ def _create(path: Path) -> None:
 
     Raises StoreError if files of a deleted one are left: SQLite would apply them to a new one.
     """
-    names = [f"{path.name}{suffix}" for suffix in (*_LOG_SUFFIXES, "-journal")]
+    names = [f"{path.name}{suffix}" for suffix in _SUFFIXES if suffix]
     leftovers = [name for name in names if os.path.lexists(path.with_name(name))]
     if leftovers and not path.exists():  # another process may have created it with its files meanwhile
         raise StoreError(
@@ -333,6 +377,14 @@ def check_schema(connection: sqlite3.Connection) -> None:
         raise StoreError(f"another version of paymock wrote it (schema {version}, not {SCHEMA_VERSION})")
 
 
-def _file_id(status: os.stat_result) -> _FileId:
+def check_content(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise StoreError or sqlite3.Error if the file is corrupt, unless it is large."""
+    if path.stat().st_size <= _MAX_CHECKED_BYTES:
+        [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
+        if result != "ok":
+            raise StoreError(f"it is corrupt: {result.splitlines()[-1]}")
+
+
+def _file_id(status: os.stat_result | None) -> _FileId | None:
     """Return the device and inode numbers, which change if the file is replaced."""
-    return status.st_dev, status.st_ino
+    return status and (status.st_dev, status.st_ino)

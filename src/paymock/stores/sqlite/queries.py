@@ -42,6 +42,14 @@ def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> 
     return values
 
 
+def look(connection: Connection) -> None:
+    """Read what was committed last, which is in the log, and what was added first."""
+    connection.execute(
+        "SELECT (SELECT max(version) FROM sandbox), (SELECT min(position) FROM entry), "
+        "(SELECT value FROM entry ORDER BY position DESC LIMIT 1)"
+    ).fetchall()
+
+
 def count(connection: Connection, sandbox: str, kind: str) -> int:
     [(number,)] = connection.execute(
         f"SELECT count(*) FROM entry WHERE sandbox = {SANDBOX_ID} AND kind = ?",  # noqa: S608 - constants

@@ -25,6 +25,11 @@ from paymock.stores.sqlite.queries import MAX_KEYS, SANDBOX_ID, Transaction, sel
 POLL_SECONDS = 0.1
 """How often the file is polled for changes of other processes, while `changes` is iterated."""
 
+LOOK_SECONDS = 0.05
+"""How old a look at the file may be before a commit: the writer has its pages in memory and does not notice
+damage.
+"""
+
 _PING_BYTES = 64 * 1024
 """How much room a ping needs for a moment: more than the largest payment, so that a full disk is noticed."""
 
@@ -62,6 +67,7 @@ class SqliteStore:
         self._retention, self._clock = retention, clock
         self._expired = 0
         """The position up to which this process has applied the retention."""
+        self._looked_at = -LOOK_SECONDS
         file = StoreFile(path)
         self._reader, self._writer = ThreadedConnection(file), ThreadedConnection(file)
         self._reads: Batcher[Read] = Batcher(self._run_short_reads)
@@ -192,13 +198,13 @@ class SqliteStore:
 
     async def ping(self) -> None:
         def fill(transaction: Transaction) -> None:
-            transaction.connection.execute("SELECT 1 FROM entry LIMIT 1").fetchall()
             transaction.connection.execute("REPLACE INTO log VALUES (0, '', 0, zeroblob(?))", (_PING_BYTES,))
 
         def empty(transaction: Transaction) -> None:
             transaction.connection.execute("DELETE FROM log WHERE sandbox = 0")
 
         for step in (fill, empty):
+            self._looked_at = -LOOK_SECONDS
             await self._change(step, durable=False)
 
     async def changes(self) -> AsyncIterator[Change]:
@@ -235,6 +241,10 @@ class SqliteStore:
         return outcome
 
     def _commit(self, changes: Sequence[_Change], connection: Connection) -> list[Any]:
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._reader.run_here(partial(_read, queries.look))
         durable = any(change.durable for change in changes)
         connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
         begin(connection, "IMMEDIATE")

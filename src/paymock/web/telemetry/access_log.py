@@ -66,6 +66,7 @@ class RequestLog:
                 if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):  # a pipe or a terminal can block
                     self._descriptor = out.fileno()
         self._dropped = 0
+        self._silent_until = 0.0
 
     def mask(self, secrets: Iterable[str]) -> None:
         """Mask these API keys K, too, and every `K.NAME`."""
@@ -115,6 +116,12 @@ class RequestLog:
 
     def warning(self, text: str) -> None:
         self.event("warning", f"Warning: {text}", message=text)
+
+    def store_failure(self, text: str) -> None:
+        """Log why the store cannot be used, once in a minute."""
+        if time.monotonic() >= self._silent_until:
+            self._silent_until = time.monotonic() + 60
+            self.warning(text)
 
     def line(self, text: str) -> None:
         """Write a line. It is dropped if nobody reads the pipe: a full one would block the whole server."""
