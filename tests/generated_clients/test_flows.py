@@ -166,15 +166,11 @@ def test_the_drift_workflow_names_a_changed_status(
     packages = json.loads((HERE / "package.json").read_text())
     for name, version in (packages["dependencies"] | packages["devDependencies"]).items():
         script = script.replace(f"npx --yes {name}@{version}", name.rpartition("/")[2].removesuffix("-cli"))
-    said = workspace.run(
-        f"trap 'kill $!' EXIT\n{script.rstrip()} || true",
-        PAYMENTS_URL=shared_server.url,
-        PAYMENTS_API_KEY=api.api_key,
-    )
-    deviations = set(re.findall(r"AssertionError +(\S+)", said))
-    expected = {"response.body.status", "response.body.attempts.0.status", "response.body.data.0.status"}
-    assert deviations == (expected if status == "changed" else set()), said
-    assert "npx" not in script
+    variables = {"PAYMENTS_URL": shared_server.url, "PAYMENTS_API_KEY": api.api_key}
+    said = workspace.run(f"trap 'kill $!' EXIT\n{script.rstrip()} || echo deviations", **variables)
+    named = {f"response.body.{place}status" for place in ("", "attempts.0.", "data.0.")}
+    assert set(re.findall(r"AssertionError +(\S+)", said)) == (named if status == "changed" else set()), said
+    assert ("npx" in script, said.endswith("deviations\n")) == (False, status == "changed")
 
 
 def invented_names(folder: Path) -> set[str]:

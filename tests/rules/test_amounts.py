@@ -17,6 +17,7 @@ def test_the_fee_is_its_exact_share_rounded_up_and_at_least_one(settlement: int,
 
 
 @given(st.integers(0, MAX_RAW), st.integers(0, 36))
+@example(10_211_102, 6)  # btcpayserver-tether/BTCPayServer.Plugins.USDt#10
 def test_whole_tokens_are_exact_and_have_no_trailing_zeros(raw: int, decimals: int) -> None:
     whole, point, fraction = to_tokens(raw, decimals).partition(".")
     assert int(whole + fraction.ljust(decimals, "0")) == raw

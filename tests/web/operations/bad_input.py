@@ -194,7 +194,7 @@ _NOWHERE = (
     "/v1", "//v1/chains", "/V1/chains", "/v1/chains%2F", "/v1/x/../chains", "/v1\\chains", "/v1/payments/",
     "/swagger/..%2f..%2fetc%2fpasswd", "/swagger/%2e%2e/%2e%2e/etc/passwd", "/swagger/swagger-ui.css%00.js",
     "/v1/chains/", "/v1//chains", "/v1/%63hains", "/v1/chains;x=1", "/openapi.yaml/", "/.env",
-    "/swagger/index.html", "/%zz", "//", "*", "/checkout/{payment}.json/",
+    "/v1/payment/status", "/swagger/index.html", "/%zz", "//", "*", "/checkout/{payment}.json/",
     "/Checkout/{payment}.json", "/" + "a/" * 2000,
 )  # fmt: skip
 _NO_PAYMENT = ("{payment}a", "{payment}%0A", "{payment}%2Fattempts", "%c0%af", "pay_", "a" * 5000)
@@ -452,11 +452,11 @@ FIELDS = [
 MAX_AMOUNT = (2**256 - 1) * 100 // 101
 """The largest amount whose due, with a fee of a hundredth, fits in 256 bits."""
 
-AMOUNTS = values(
+AMOUNTS = values(  # ExchangeUnion/xud#1905, gitcoinco/web#10889, dydxprotocol/v4-web#266
     "receive.amount",
     ("1", str(MAX_AMOUNT)),
-    ("", "0", "01", "-1", "+1", " 1", "1.5", "1\n", "1_000", "1e3", "0x10", "NaN", "１２", "²",
-     str(MAX_AMOUNT + 1), str(2**256), "1" * 79, "9" * 5000),
+    ("", "0", "01", "-1", "+1", " 1", "1.5", "1\n", "1_000", "1,000", "1e3", "1.725e+21", "0x10", "NaN",
+     "１２", "²", "٣", str(MAX_AMOUNT + 1), str(2**256), "1" * 79, "9" * 5000),
 )  # fmt: skip
 
 _ADDRESSES = (
@@ -491,12 +491,9 @@ EXPIRES_AT = values(
      "2031-01-31T12:00:00.1234567890123456789Z"),
     ("2030-01-31T12:00:00Z", "2030-01-31T17:30:00+05:30", "2030-01-31", "2031-01-31T12:30:00",
      "2031-02-29T12:30:00Z", "2030-06-30T23:58:60Z", "2031-01-31T12:30:00+24:00", "0001-01-01T00:00:00+14:00",
-     "0000-01-01T00:00:00Z", "2031-01-31T12:30:00Z\n", "２０３１-01-31T12:30:00Z", "", "2031",
-     "2031-01-31 12:00:00Z", "2031-01-31T12:00Z", "20310131T120000Z", "2031-W05-4T12:00:00Z",
-     "2031-13-01T00:00:00Z", "2031-01-31T24:00:00Z", "2031-01-31T12:60:00Z", "2031-01-31T12:00:00+0100",
-     "2031-01-31T12:00:00,5Z", "2031-01-31T12:00:00.Z",
-     "10000-01-01T00:00:00Z", "1928000000", "Thu, 31 Jan 2031 12:00:00 GMT"),
+     "0000-01-01T00:00:00Z", "2031-01-31T12:30:00Z\n", ""),
 )  # fmt: skip
+"""What else is no time: tests/rules/test_times.py."""
 
 
 def _deep(levels: int) -> Any:
@@ -511,6 +508,7 @@ def _sized(size: int) -> Any:
 METADATA = values(
     "metadata",
     (dict.fromkeys(map(str, range(50))), {"💸" * 64: None}, _deep(8), _sized(16 * KIB),
+     {"a-b": {"~t": "!t"}},  # btcpayserver/btcpayserver#4223
      {"b": 2**53 - 1, "a": [1 - 2**53, -2.5e-8, 1.0, True]}, {"<b>\u202e\x7f": "{{7*7}}"}),
     (dict.fromkeys(map(str, range(51))), {"": "value-1"}, {"💸" * 65: "value-1"}, _deep(9),
      _sized(16 * KIB + 2), {"k": [{"n": -(2**53)}]}, {"k": ["value-1\0"]}, {"key-1\0": 1}),
