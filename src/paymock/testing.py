@@ -11,6 +11,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from _paymock_sandboxes import before_reset, open_sandboxes
@@ -123,6 +124,8 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
         if keys is None or not all(isinstance(key, str) for key in keys):
             raise TypeError("api_keys must be a list of strings")  # without the keys
         settings["api_keys"] = tuple(dict.fromkeys(keys))
+    if isinstance(settings.get("now"), datetime):
+        settings["now"] = settings["now"].isoformat()
     for name in {"catalog", "scenarios", "api_keys_file"} & settings.keys():
         settings[name] = settings[name] and Path(settings[name])
     options = Settings(**{"port": 0, "access_log": False, **settings}).with_keys_of_file()

@@ -43,11 +43,30 @@ class TestServe:
         assert "POST  /v1/payments" in capsys.readouterr().err
 
     def test_it_accepts_settings(self) -> None:
-        with serve(fee_bps=0, speed=60) as server, Sandbox(server.url, "mk_test_demo") as sandbox:
+        now = datetime(2024, 2, 29, 12, tzinfo=UTC)
+        with serve(fee_bps=0, speed=60, now=now) as server, Sandbox(server.url, "mk_test_demo") as sandbox:
             payment = sandbox.create(amount="7")
+            assert payment["created_at"].startswith("2024-02-29T12:")
             amounts = payment["attempts"][0]["instructions"]["amounts"]
             assert amounts == {"due": "8", "settlement": "7", "fee": "1"}
             assert sandbox.wait(payment["id"], "payment_detected", timeout=50)
+
+    @pytest.mark.ci
+    def test_all_scenarios_play_under_a_frozen_clock_which_a_server_does_not_follow(
+        self, paymock_server: ServerHandle
+    ) -> None:
+        time_machine = pytest.importorskip("time_machine")
+        for moment in ("2024-02-29T12:00:00Z", "2031-02-28T12:00:00Z"):
+            with time_machine.travel(moment, tick=False), paymock_server.sandbox() as paymock:
+                now = datetime.now(UTC)
+                paymock.freeze(at=now)
+                for scenario in paymock.scenarios():
+                    payment = paymock.create(scenario["name"], expires_at=now + timedelta(minutes=30))
+                    assert datetime.fromisoformat(payment["created_at"]) == now
+                    ended = paymock.advance_payment(payment["id"], "end")
+                    assert ended["status"] == scenario["final_status"]
+        with paymock_server.sandbox() as paymock:
+            assert abs(paymock.now() - datetime.now(UTC)) < timedelta(days=1)
 
     def test_a_server_has_the_scenarios_of_its_own_file(self, paymock: Sandbox, tmp_path: Path) -> None:
         file = tmp_path / "scenarios.toml"

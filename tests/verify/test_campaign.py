@@ -1,3 +1,4 @@
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -176,6 +177,8 @@ class TestVerdicts:
     def test_an_outage_shows_that_the_polling_loop_dies(
         self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        frozen = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: frozen)  # as freezegun does
         monkeypatch.setattr(batches, "OUTAGE_SECONDS", 0.5)
         monkeypatch.setattr(pacing, "_SILENCE", 1.0)
         report = judged(paymock, bad.PollingLoopDies, only="*/outage=drop")

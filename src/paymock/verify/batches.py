@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from threading import Barrier, BrokenBarrierError
 
-from paymock.client.http import Refused
+from paymock.client.http import Refused, monotonic
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
 from paymock.verify.plans import OUTAGE_SECONDS, Baseline, Batch, Plan, Request
 from paymock.verify.process import ExternalService, NotStarted, Service
@@ -90,7 +90,7 @@ class BatchOrder(Trial):
         return self._phase is None or (
             self._phase == self._standing
             and bool(self._moved_at)
-            and (self._reads_of(self.age) > 0 or time.monotonic() - self._moved_at > SHORT_PATIENCE)
+            and (self._reads_of(self.age) > 0 or monotonic() - self._moved_at > SHORT_PATIENCE)
         )
 
     @property
@@ -143,7 +143,7 @@ class BatchOrder(Trial):
         if not self._moved_at:
             last = len(self.states) - 1
             self.move_to([*self.states][round(self._share * last)] if self._at is None else self._at)
-            self._moved_at = time.monotonic()
+            self._moved_at = monotonic()
         if not self.is_released:
             return
         passed = self._fulfil_at in [*self.states.values()][:-1]
@@ -208,10 +208,10 @@ class Batches:
 
     def _until(self, is_reached: Callable[[], bool], seconds: float = _GATHER_SECONDS) -> bool:
         """Go on until something is reached; return whether it is within so many seconds."""
-        deadline = time.monotonic() + seconds
+        deadline = monotonic() + seconds
         runner = self._runner
         while not (reached := is_reached()) and runner.active and not runner.pacing.is_gone:
-            if time.monotonic() >= deadline:
+            if monotonic() >= deadline:
                 break
             for _ in self._step():
                 pass

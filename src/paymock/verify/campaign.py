@@ -1,9 +1,9 @@
 """A campaign: which plans are tried, in which order, and the report of what they have shown."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from paymock.client.http import monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.rules.scenarios import PaymentStatus
 from paymock.verify import batches
@@ -206,7 +206,7 @@ class Verifier:
             undetermined=undetermined,
             scenarios=[*runner.baselines],
             notes=[*self._notes()],
-            seconds=time.monotonic() - runner.began,
+            seconds=monotonic() - runner.began,
             command=self._options.command,
             coverage=self._coverage(),
             not_judged=["double_delivery"] if self._batches.forgets else [],

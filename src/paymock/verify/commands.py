@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from paymock.client.http import monotonic
 from paymock.verify.pacing import Application, InlineExecutor, complete
 from paymock.verify.process import (
     ExternalService,
@@ -56,7 +56,7 @@ def application_of(
     it. Without a `tick`, several calls run at a time. Each may take what is left of the `budget`, in seconds,
     and GRACE_SECONDS more. Commands that still run at the end are killed.
     """
-    deadline = math.inf if budget is None else time.monotonic() + budget + GRACE_SECONDS
+    deadline = math.inf if budget is None else monotonic() + budget + GRACE_SECONDS
     caller = Caller(environment, deadline, service.ports if service else ())
     threads = _DaemonThreads(_THREADS)
     try:
@@ -107,7 +107,7 @@ class Caller:
 
     @property
     def _seconds_left(self) -> float:
-        return min(_CALL_SECONDS, self._deadline - time.monotonic())
+        return min(_CALL_SECONDS, self._deadline - monotonic())
 
     def _run(self, text: str, order_id: str) -> str:
         command = text.replace("{order_id}", shlex.quote(order_id))

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from paymock.client.http import Json, Refused
+from paymock.client.http import Json, Refused, monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.text import without_key
@@ -279,13 +279,13 @@ class Pacing(ABC):
         """A time in seconds that stands still while the application is busy with an order or a tick: then it
         is not silent.
         """
-        return time.monotonic() - self._busy
+        return monotonic() - self._busy
 
     @contextmanager
     def _application_is_busy(self) -> Iterator[None]:
-        began = time.monotonic()
+        began = monotonic()
         yield
-        self._busy += time.monotonic() - began
+        self._busy += monotonic() - began
 
     def describe(self, error: BaseException | None) -> str:
         return without_key(f"{type(error).__name__}: {error}", self.sandbox.secret)
@@ -369,7 +369,7 @@ class Inactivity:
     def __init__(self, pacing: Pacing, order: Order) -> None:
         self._pacing = pacing
         self._order = order
-        self._began = time.monotonic()
+        self._began = monotonic()
         self._restart()
 
     def _restart(self) -> None:
@@ -401,7 +401,7 @@ class Inactivity:
         turns = max([own, *(polls - self._before.get(number, 0) for number, polls in counts.items())])
         if turns >= _TURNS:
             return True
-        if time.monotonic() - self._began < _STARVED_SECONDS:
+        if monotonic() - self._began < _STARVED_SECONDS:
             return False
         self._order.problems.append(
             "the application polls older orders, and neither this one nor a younger one"

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import IO, Self
 from urllib.error import HTTPError
 
+from paymock.client.http import monotonic
+
 Process = subprocess.Popen[bytes]
 
 STATE_DIR = "PAYMOCK_STATE_DIR"
@@ -71,9 +73,9 @@ class Service:
                     raise NotStarted(
                         f"{url} answers already, before the application was started: is one running?"
                     )
-            began = time.monotonic()
+            began = monotonic()
             self.start()
-            self.start_seconds = time.monotonic() - began
+            self.start_seconds = monotonic() - began
             self._timeout = 3 * self.start_seconds + 10
             self._stack = stack.pop_all()
         return self
@@ -94,9 +96,9 @@ class Service:
             self._await_ready(port)
 
     def _await_ready(self, port: int) -> None:
-        url, process, began = self._ready_url(port), self._processes[port], time.monotonic()
+        url, process, began = self._ready_url(port), self._processes[port], monotonic()
         while url is not None and (answer := _answer(url)) != 200:
-            seconds, reason = time.monotonic() - began, None
+            seconds, reason = monotonic() - began, None
             if process.poll() is not None:
                 reason = f"ended with exit status {process.returncode} before it was ready"
             elif answer >= 400 and answer != 503 and seconds >= _REFUSED_SECONDS:
@@ -135,16 +137,16 @@ class Service:
         for process in ended.values():
             signal_group(process, number)
         _signal_processes(self._other_processes(), number)
-        deadline = time.monotonic() + _STOP_SECONDS
+        deadline = monotonic() + _STOP_SECONDS
         while (
             any(one.poll() is None for one in ended.values()) or self._other_processes()
-        ) and time.monotonic() < deadline:
+        ) and monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         for process in ended.values():
             kill(process)
         _signal_processes(self._other_processes(), signal.SIGKILL)
         for url in filter(None, map(self._ready_url, ended)):
-            while _answer(url) and time.monotonic() < deadline + _STOP_SECONDS:  # its port is still bound
+            while _answer(url) and monotonic() < deadline + _STOP_SECONDS:  # its port is still bound
                 time.sleep(_POLL_SECONDS)
 
     def _other_processes(self) -> list[int]:
@@ -230,8 +232,8 @@ def signal_group(process: Process, number: signal.Signals) -> None:
 def end_processes_with(variable: str, seconds: float) -> None:
     """End the processes that have this in their environment: by SIGTERM, and after `seconds` by force."""
     _signal_processes(_processes_with(variable), signal.SIGTERM)
-    deadline = time.monotonic() + seconds
-    while _processes_with(variable) and time.monotonic() < deadline:
+    deadline = monotonic() + seconds
+    while _processes_with(variable) and monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     _signal_processes(_processes_with(variable), signal.SIGKILL)
 

@@ -1,11 +1,11 @@
 """Runs plans as trials, side by side in one sandbox and within the budget, and keeps what they have shown."""
 
 import math
-import time
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from typing import NamedTuple
 
+from paymock.client.http import monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.verify.oracle import RULES, Severity, Violation
 from paymock.verify.pacing import Application, pacing_of
@@ -89,7 +89,7 @@ class Runner:
         self.estimate = ""
         self.is_outage = False
         self.scenarios: list[str] = []
-        self.began = time.monotonic()
+        self.began = monotonic()
         self.active: list[Trial] = []
         self._budget = math.inf if options.budget is None else options.budget
         self.most_telling: Set[Plan] = frozenset()
@@ -101,7 +101,7 @@ class Runner:
         """The operations and faults at which the application ended."""
 
     def start(self) -> None:
-        self.began = time.monotonic()
+        self.began = monotonic()
         self.pacing.start()
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Runner:
         return plan in self.trials and bool(self.trials[plan].incident)
 
     def seconds_left(self) -> float:
-        return self.began + self._budget - time.monotonic()
+        return self.began + self._budget - monotonic()
 
     def run(
         self, plans: Sequence[Plan], *, exclusive: bool = False, must_hit: bool = False

@@ -4,12 +4,11 @@ Time stands still, until a trial moves its payment to the next change: once the 
 before.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 
-from paymock.client.http import Json
+from paymock.client.http import Json, monotonic
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
 from paymock.verify.oracle import MANY_READS, Violation, check, final_statuses, hides_outcome
@@ -88,7 +87,7 @@ class Trial(Order):
         self._settle = settle
         if plan.has_unknown_members:
             self.inherent = baseline.broken if baseline else frozenset()
-        self._began = time.monotonic()
+        self._began = monotonic()
         self._phase: Callable[[], None] | None = self._start
         self._rules: list[str] = []
         self._is_cleared = False
@@ -224,7 +223,7 @@ class Trial(Order):
 
     def _is_down(self) -> bool:
         """Whether an order failed since the application has ended, which shows a moment later."""
-        service, now = self._pacing.application.service, time.monotonic()
+        service, now = self._pacing.application.service, monotonic()
         self._ask_from = self._ask_from or now + _ASK_PAUSE
         if service is None or (now >= self._ask_from and not service.is_down):
             self._ask_from = 0.0
@@ -322,7 +321,7 @@ class Trial(Order):
     def _end(self) -> None:
         """End, and say why a trial without faults shows nothing to inject faults into."""
         self._phase = None
-        self.seconds = time.monotonic() - self._began
+        self.seconds = monotonic() - self._began
         is_taken = any(placed.done() and placed.exception() is None for placed in self._placed)
         self.acknowledged = is_taken and self._pacing.served > bool(self.payments)
         self.is_excused |= bool(self.incident) and not is_taken  # nobody has been asked to pay
@@ -380,13 +379,13 @@ class Trial(Order):
     def _deliveries_known(self) -> bool:
         """Ask how often the goods went out, and return whether that has been answered, or cannot be."""
         if self._told is None:
-            if time.monotonic() < self._ask_from:
+            if monotonic() < self._ask_from:
                 return False
             self._told = self._pacing.count_deliveries(self.order_id)
         if not self._told.done():
             return False
         told, self._told = self._told, None
-        error, now = told.exception(), time.monotonic()
+        error, now = told.exception(), monotonic()
         if error is not None:
             self._ask_from, self._ask_until = now + _ASK_PAUSE, self._ask_until or now + _ASK_SECONDS
             if now < self._ask_until and not isinstance(error, TypeError | ValueError):
