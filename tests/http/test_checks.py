@@ -187,6 +187,10 @@ def test_a_page_may_read_refusals_before_routing(server: RunningServer, data: by
         assert ("access-control-allow-origin" in reply.headers) == allowed
 
 
+def test_options_of_the_server_are_answered(server: RunningServer) -> None:
+    assert raw.exchange(server.port, raw.request("OPTIONS", "*"))[0].status == 204
+
+
 @pytest.mark.parametrize("path", ["/openapi.yaml", "/_mock/openapi.yaml"])
 def test_viewers_of_any_origin_may_load_the_documents(api: Api, path: str) -> None:
     assert api.get(path).headers["access-control-allow-origin"] == "*"

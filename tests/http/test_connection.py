@@ -243,3 +243,10 @@ async def test_what_never_becomes_a_head_is_refused(line: bytes) -> None:
     connection = Connection(Echo())
     connection.send(line)
     assert connection.statuses == [431]
+
+
+@pytest.mark.parametrize("data", [b"HEAD /" + b"x" * MAX_HEAD, b"HEAD /%zz HTTP/9\r\n\r\n"])
+async def test_a_refusal_of_head_has_no_body(data: bytes) -> None:
+    connection = Connection(Echo())
+    connection.send(data)
+    assert connection.transport.written.endswith(b"\r\n\r\n")

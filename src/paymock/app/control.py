@@ -135,8 +135,14 @@ class ControlService:
             return _advanced(payment, _length_of(step, payment))
 
         if not step.until_observed:
+            if step.timeout is not None:
+                raise validation_failed(
+                    {"timeout": "needs `until_observed`: nothing is waited for without it"}
+                )
             return (await self._simulate(sandbox, payment_id, advanced)).payment
-        deadline = asyncio.get_running_loop().time() + step.timeout
+        deadline = asyncio.get_running_loop().time() + (
+            schemas.DEFAULT_WAIT if step.timeout is None else step.timeout
+        )
         payment = await self._find(sandbox, payment_id)
         position = payment.elapsed
         goal = position + _length_of(step, payment)

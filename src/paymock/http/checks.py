@@ -169,7 +169,7 @@ def options_response(match: Match[Any] | None, request: Request) -> Response | N
         elif match is None:
             return None  # not a preflight request
         headers += [("Access-Control-Allow-Methods", methods), *_PREFLIGHT]
-    elif match is None:
+    elif match is None and request.path != "*":  # which asks for the server: RFC 9110, 9.3.7
         return None
     return Response(204, content_type=None, headers=tuple(headers))
 
@@ -229,6 +229,12 @@ def _single(request: Request, name: bytes) -> str | None:
         return request.header(name)
     except ValueError:
         return "repeated"
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Whether `Accept-Encoding` is a list of codings, as browsers send it, with gzip."""
+    codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
+    return b"gzip" in [coding.strip() for coding in codings]
 
 
 def prefers_html(request: Request) -> bool:

@@ -33,7 +33,7 @@ _NAME = re.compile(rb"%b+" % _TOKEN)
 _METHOD = re.compile(rb"%b{1,64}" % _TOKEN)  # logs show it: it is short
 _VERSIONS = {b"HTTP/1.1": True, b"HTTP/1.0": False}
 _TARGET = re.compile(
-    r"(?:[A-Za-z]+://(?:[^/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%-]+)(?::[0-9]{1,5})?(?=/))?"
+    r"(?:[A-Za-z]+://(?:[^/?#@]*@)?((?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%-]+)(?::[0-9]{1,5})?)(?=/))?"
     r"(/[^?#]*)(?:\?([^#]*))?(?:#.*)?"
 )
 """The origin form, and the absolute form that proxies get: RFC 9112, 3.2. A fragment is ignored."""
@@ -111,10 +111,11 @@ def parse_head(head: bytes) -> Request:
     try:
         verb, target, version = lines.pop(0).split(b" ")
         method, is_current, path, query = _methods[verb], _VERSIONS[version], target.decode("ascii"), ""
+        host = ""
     except (ValueError, KeyError):
         raise MalformedRequest from None
     if path[:1] != "/" or "?" in path or "#" in path or not path.isprintable():
-        path, query = _path_and_query(path)
+        path, query, host = _split_target(path)
     if len(lines) > MAX_LINES:
         raise MalformedRequest("headers_too_large")
     if head.translate(None, _FIELD_CHARACTERS) != _LINE_ENDS[len(lines)]:
@@ -131,6 +132,8 @@ def parse_head(head: bytes) -> Request:
         if not colon:
             raise MalformedRequest
         headers[_names[name]] = value.strip(b" \t")
+    if host and (b"host" in headers or not is_current):
+        headers[b"host"] = host.encode()  # RFC 9112, 3.2.2: it takes the place of the header
     request = Request(method, path, headers, query, is_current, is_current)
     if len(headers) != len(lines):
         fields = [(_names[name], value) for name, _, value in (line.partition(b":") for line in lines)]
@@ -144,11 +147,12 @@ def parse_head(head: bytes) -> Request:
     return request
 
 
-def _path_and_query(target: str) -> tuple[str, str]:
+def _split_target(target: str) -> tuple[str, str, str]:
+    """The path, the query, and the host that an absolute form names. Raises MalformedRequest."""
     match = _TARGET.fullmatch(target) if target.isprintable() else None
     if match is None and target != "*":
         raise MalformedRequest
-    return (target, "") if match is None else (match[1], match[2] or "")
+    return (target, "", "") if match is None else (match[2], match[3] or "", match[1] or "")
 
 
 def begin_body(request: Request, data: bytes) -> tuple["BodyReader | None", bytes]:
@@ -192,7 +196,7 @@ def path_of(data: bytes) -> str:
     """The path in the request line that begins `data`, or the empty string."""
     match = _REQUEST_LINE.match(data, 0, MAX_HEAD)
     with suppress(MalformedRequest):
-        return _path_and_query(match[1].decode("ascii"))[0] if match else ""
+        return _split_target(match[1].decode("ascii"))[0] if match else ""
     return ""
 
 

@@ -375,12 +375,12 @@ class HttpProtocol(asyncio.Protocol):
             self._close()  # the malformed data is the rest of a request that has its reply
             return
         path = path_of(self._buffer) if request is None else request.path
+        is_head = self._buffer.startswith(b"HEAD ") if request is None else request.method == "HEAD"
         self._buffer = b""
         self._fail_request()
         response, headers = self._state.app.refuse(PaymockError(code, message), path)
-        self._write(
-            _MESSAGE % (_status_line(response.status), self._state.date(), headers + _CLOSE, response.body)
-        )
+        body = b"" if is_head else response.body
+        self._write(_MESSAGE % (_status_line(response.status), self._state.date(), headers + _CLOSE, body))
         self._state.write_batch.flush()
         # Closing a socket with unread data resets the connection, and the client might not get the reply.
         if self.transport.can_write_eof():

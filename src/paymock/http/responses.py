@@ -66,7 +66,7 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
     """Return the header lines of a response, in the order in which they are sent, with `more` at the end.
     Each ends with CRLF.
     """
-    has_length = response.status != 204 and response.stream is None
+    has_length = response.status not in (204, 304) and response.stream is None
     own = b"".join([_line(name, value) for name, value in response.headers]) if response.headers else b""
     return b"x-request-id: %b\r\nx-content-type-options: nosniff\r\n%b%b%b%b%b" % (
         request_id.encode(),

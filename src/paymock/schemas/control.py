@@ -205,13 +205,9 @@ class AdvancePayment(Request):
         ),
     ] = False
     timeout: Annotated[
-        float,
-        Meta(
-            description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}.",
-            ge=0,
-            le=MAX_WAIT,
-        ),
-    ] = DEFAULT_WAIT
+        _Timeout | None,
+        Meta(description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}."),
+    ] = None
 
 
 class MakeDeposit(Request):

@@ -115,7 +115,7 @@ def create_apps(
     routes.add("GET", keyless.PAGE, Route(page))
     routes.add("GET", f"{keyless.PAGE}/events", Route(partial(keyless.checkout_events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
-    for path, file in static_files(with_control=control_service is not None).items():
+    for path, file in static_files(with_control=control_service is not None, open_mode=open_mode).items():
         routes.add("GET", path, Route(file))
     hosts = AllowedHosts(service.addresses[0])
     app = Application(routes, sandboxes, control_service, hosts, keyring, clock, log, service.root_path)

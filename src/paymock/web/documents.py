@@ -4,12 +4,17 @@ differs between servers is filled in when they are served. Specification: "Versi
 
 import json
 import re
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from paymock.http.checks import accepts_gzip
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.payments.files import Catalog
@@ -20,6 +25,7 @@ from paymock.settings import DEFAULT_PORT
 PUBLIC, CONTROL = "openapi.yaml", "openapi-control.yaml"
 """The names of the two files."""
 
+_GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
 """The base URL in a document that no server has served."""
 
@@ -29,23 +35,40 @@ _EXAMPLES = ("bsc", "USDT", "USDC", "0x55d398326f99059fF775485246999027B3197955"
 _EXAMPLE = re.compile(r"^( +(?:- )?(?:\w+: )?)(bsc|USDT|USDC)$", re.MULTILINE)
 
 
+Headers = tuple[tuple[str, str], ...]
+
+
 class OpenApiDocument:
-    """The handler that answers with a document. Its base URL is the one that the client used, so that clients
-    generated from it call this server.
+    """The handler that answers with a document, which is made and compressed once. Its base URL is the one
+    that the client used, so that clients generated from it call this server.
     """
 
     def __init__(self, name: str, catalog: Catalog, scenarios: Mapping[str, Scenario]) -> None:
-        self._name = name
-        self._catalog = catalog
-        self._own = [scenario for name, scenario in scenarios.items() if name not in SCENARIOS]
-        self._text = ""
+        own = [scenario for name, scenario in scenarios.items() if name not in SCENARIOS]
+        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+        text = with_catalog(with_scenarios(text, own), catalog)
+        self._start, self._end = (part.encode() for part in text.split(DEFAULT_SERVER, 1))
+        self._deflated = _deflated(self._start), _deflated(self._end, zlib.Z_FINISH)
 
     async def __call__(self, request: Request) -> Response:
-        if not self._text:
-            text = Path(__file__).with_name(self._name).read_text(encoding="utf-8")
-            self._text = with_catalog(with_scenarios(text, self._own), self._catalog)
-        served = self._text.replace(DEFAULT_SERVER, base_url(request), 1).encode()
-        return Response(200, served, "application/yaml; charset=utf-8", (("Cache-Control", "no-cache"),))
+        url = base_url(request).encode()
+        body = self._start + url + self._end
+        etag = f'"{blake2b(body, digest_size=8).hexdigest()}"'
+        headers: Headers = (("Cache-Control", "no-cache"), ("ETag", f"W/{etag}"), ("Vary", "Accept-Encoding"))
+        if etag.encode() in request.headers.get(b"if-none-match", b""):
+            return Response(304, content_type=None, headers=headers)
+        if accepts_gzip(request):
+            headers = (*headers, ("Content-Encoding", "gzip"))
+            end = struct.pack("<II", zlib.crc32(body), len(body))
+            body = _GZIP_HEADER + _deflated(url).join(self._deflated) + end
+        return Response(200, body, "application/yaml; charset=utf-8", headers)
+
+
+@lru_cache(maxsize=64)  # for servers in one process
+def _deflated(part: bytes, flush: int = zlib.Z_FULL_FLUSH) -> bytes:
+    """A part of a DEFLATE stream that needs no other part."""
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(part) + compressor.flush(flush)
 
 
 def with_scenarios(text: str, scenarios: Sequence[Scenario]) -> str:

@@ -116,8 +116,13 @@ def test_the_server_of_a_document_is_the_one_that_was_asked(
 ) -> None:
     text = markdown.read(f"src/paymock/web/{file}")
     assert text.count(f"- url: {DEFAULT_SERVER}\n") == 1
-    served = httpx.get(shared_server.url + path, headers=headers).text
-    assert served == text.replace(DEFAULT_SERVER, base_url, 1)
+    plain = httpx.get(shared_server.url + path, headers={**headers, "Accept-Encoding": "identity"})
+    assert plain.text == text.replace(DEFAULT_SERVER, base_url, 1)
+    compressed = httpx.get(shared_server.url + path, headers=headers)
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert (compressed.text, compressed.headers["etag"]) == (plain.text, plain.headers["etag"])
+    headers = {**headers, "If-None-Match": plain.headers["etag"]}
+    assert httpx.get(shared_server.url + path, headers=headers).status_code == 304
 
 
 # The examples are what a server replies that has the examples' seed and stands at the examples' noon

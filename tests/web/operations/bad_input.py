@@ -282,6 +282,8 @@ HOSTS = [
         head(f"OPTIONS {PAYMENTS} HTTP/1.1", "Host: evil.example"),
         _posted(f"Content-Length: {_LENGTH}", host="Host: evil.example"),
         _raw("X-Forwarded-Host: 127.0.0.1", host="Host: evil.example"),
+        _raw(start="GET http://evil.example:8402/v1/chains HTTP/1.1"),
+        _raw(start="GET http://evil.example/v1/chains HTTP/1.0"),
         head("GET /livez HTTP/1.0", "Host: evil.example"),
     ),
     *cases(
@@ -291,6 +293,7 @@ HOSTS = [
         head("GET /v1/chains HTTP/1.0", AUTHORIZATION),
         head("GET /livez HTTP/1.0"),
         _raw("X-Forwarded-Host: evil.example"),
+        _raw(start="GET http://127.0.0.1:8402/v1/chains HTTP/1.1", host="Host: evil.example"),
     ),
 ]  # fmt: skip
 

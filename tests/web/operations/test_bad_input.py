@@ -154,6 +154,7 @@ MESSAGES = {
     read("/v1/payment/x"): "Did you mean `/v1/payments/{payment_id}`?",
     read("/api/v1/chains/bsc/asset"): "Did you mean `/v1/chains/{chain}/assets`?",
     read("/_mock/clock/"): "Did you mean `/_mock/clock`?",
+    read("/payments/pay_1", "Accept: */*"): "Did you mean `/v1/payments/{payment_id}`?",
     read("/v1/payments/undefined"): "begins with pay_.",
     read("/v1/payments/att_1"): "begins with pay_, that of an attempt with att_",
 }

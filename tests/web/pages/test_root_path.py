@@ -34,6 +34,7 @@ def created(client: httpx.Client) -> httpx.Response:
 def test_links_of_a_page_lead_below_the_path(
     client: httpx.Client, created: httpx.Response, page: str
 ) -> None:
+    client.headers["Accept"] = "text/html"
     text = client.get(ROOT + page.format(created.json()["id"])).text
     links = {link.partition("#")[0] for link in re.findall('(?:href|src)="(/[^"]*)"', text)}
     assert links or "fragments" in page

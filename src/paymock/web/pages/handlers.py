@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from paymock import __version__
 from paymock.app.checkout import CheckoutService
+from paymock.http.checks import accepts_gzip
 from paymock.http.requests import Request
 from paymock.http.responses import TEXT, Response, error_response
 from paymock.payments.files import Catalog
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.faults import FAULT_PRESETS, FAULT_ROWS
 from paymock.rules.scenarios import (
     DEFAULT_SCENARIO,
@@ -79,6 +80,7 @@ _REVALIDATED = ("Cache-Control", "no-cache")
 _KEPT = ("Cache-Control", "max-age=31536000, immutable")
 _NAVIGATION = "\n".join(f'<a href="{path}">{title}</a>' for path, title in LINKS.items() if path[-1] == "/")
 _DOCUMENTS = f'<nav class="documents" aria-label="Pages">{_NAVIGATION}</nav>'.encode()
+_OPEN_KEY = f'<data id="open-key" value="{OPEN_KEY_EXAMPLE}"></data>'.encode()
 _REQUIRED = ("order_id", "receive", "settlement", "pay_with")
 _SWAGGER_FILES = ("paymock.js", "paymock.css", "swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png")
 
@@ -92,7 +94,12 @@ async def dashboard_page(
     open_mode: bool,
     in_memory: bool,
 ) -> Response:
-    """One page of the dashboard, which is the same for all users."""
+    """One page of the dashboard, which is the same for all users. Raises PaymockError `not_found` for that of
+    a payment without `text/html` in `Accept`: a program takes its path for one of the API.
+    """
+    if request.params and b"text/html" not in request.headers.get(b"accept", b""):
+        kind, path = ERRORS["not_found"], "/v1/payments/{payment_id}"
+        raise PaymockError("not_found", f"{kind.meaning} Did you mean `{path}`? {kind.remedy}")
     payment = example_payment(catalog)
     html = render(
         template,
@@ -199,17 +206,17 @@ class StaticFile(Struct, frozen=True):
             body = body.replace(b"<!-- documents -->", self.documents)
             body = body.replace(b'="/', b'="%b/' % request.root_path.encode())
         headers = self.headers
-        codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
-        if b"gzip" in (coding.strip() for coding in codings):  # a list of codings, as browsers send it
+        if accepts_gzip(request):
             body, headers = _compressed(body), (*headers, ("Content-Encoding", "gzip"))
         return Response(200, body, _TYPES[extension], (*headers, ("Vary", "Accept-Encoding")))
 
 
-def static_files(*, with_control: bool) -> Mapping[str, StaticFile]:
+def static_files(*, with_control: bool, open_mode: bool) -> Mapping[str, StaticFile]:
     """Return every static file by its URL path. `with_control`: Swagger UI also shows the control API."""
+    documents = _DOCUMENTS * with_control + _OPEN_KEY * open_mode
     names = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
     swagger_headers = (("Content-Security-Policy", SWAGGER_POLICY), _REVALIDATED)
-    index = StaticFile("swagger/index.html", swagger_headers, _DOCUMENTS if with_control else b"")
+    index = StaticFile("swagger/index.html", swagger_headers, documents)
     return {
         **{f"/assets/{name}": StaticFile(f"pages/{name}") for name in names},
         **{f"{static_path()}/{name}": StaticFile(f"pages/{name}", (_KEPT,)) for name in names},

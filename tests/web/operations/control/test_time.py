@@ -58,6 +58,9 @@ class TestOnePayment:
             assert error_of(api.move(payment, to=status)) == (409, "status_unreachable")
         assert "`completed` in `happy_path`; ahead: nothing." in api.move(payment, to="next").text
 
+    def test_a_timeout_needs_something_to_wait_for(self, api: Api) -> None:
+        assert [*fields_of(api.move(api.created(), to="next", timeout=3))] == ["timeout"]
+
     def test_before_a_deposit_of_this_moment_it_had_none(self, api: Api) -> None:
         payment = api.created("no_payment_expired")
         api.deposit(payment, DUE)

@@ -17,12 +17,6 @@ from tests.web.pages.browser.steps import Tab
 FOLDER = files("paymock.web.pages").joinpath("static", "swagger")
 
 
-def enter_key(tab: Tab) -> None:
-    tab.page.get_by_label("auth-bearer-value").fill("mk_test_demo")
-    tab.page.keyboard.press("Enter")
-    tab.button("Close").click()
-
-
 def operation(tab: Tab, operation_id: str) -> Locator:
     block = tab.page.locator(f"[id$='-{operation_id}']")
     block.locator(".opblock-summary-control").click()
@@ -54,11 +48,8 @@ def test_document_is_of_this_server_and_is_used_with_the_key_that_is_entered(new
     tab.page.goto(f"{tab.origin}/swagger/{elsewhere}")
     expect(tab.headline).to_contain_text("paymock")
     expect(banner).to_contain_text("This is a mock. Do not send real funds to any")
-    expect(banner).to_contain_text("No sandbox is open")
     assert f"{tab.origin}/openapi.yaml" in tab.requested
     expect(tab.page.locator(".models").get_by_role("button", expanded=False)).to_have_count(1)
-    tab.button("Authorize").click()
-    enter_key(tab)
     tab.button("Authorize").click()
     assert violations(tab.page, "heading-order") == []
     tab.button("Close").click()
@@ -91,7 +82,7 @@ def test_page_can_be_used_by_everybody(
     tab.button("Authorize").click()
     expect(tab.page.locator(".modal-ux")).to_be_visible()
     assert violations(tab.page) == []
-    enter_key(tab)
+    tab.button("Close").click()
     block = operation(tab, operation_id)
     if operation_id == "createPayment":
         executed(tab, block)

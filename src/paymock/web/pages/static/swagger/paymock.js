@@ -10,6 +10,9 @@ const followSystem = () => document.documentElement.classList.toggle("dark-mode"
 dark.addEventListener("change", followSystem);
 followSystem();
 
+const openKey = document.getElementById("open-key")?.value;
+if (!key() && openKey) keep(openKey);
+
 const showSandbox = () => {
   document.getElementById("sandbox").textContent = key() ? `Sandbox ${sandboxName(key())}` : "No sandbox is open: press Authorize.";
 };
