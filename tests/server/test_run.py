@@ -250,7 +250,7 @@ def test_the_end_of_standard_input_stops_the_server(
 
 @NEEDS_LINUX
 @pytest.mark.process
-def test_a_server_reads_its_keys_again_on_sighup_and_ends_no_request(tmp_path: Path) -> None:
+def test_a_server_reads_its_keys_again_on_sighup_and_ends_no_other_request(tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text("old-key\nkept-key\n")
     keys = ("old-key", "old-key.name", "kept-key", "new-key", "new-key.name")

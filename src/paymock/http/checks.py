@@ -65,9 +65,6 @@ class AllowedHosts:
 REALM = 'Bearer realm="paymock"'
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 
-Identity = tuple[str, str]
-"""What a key opens: the sandbox, and that of its owner, which is K for `K.NAME`."""
-
 
 class Keyring:
     """The accepted API keys: `api_keys`, and with each K of them every `K.NAME`; in open mode, without any,
@@ -79,7 +76,7 @@ class Keyring:
 
     def replace(self, api_keys: Iterable[str]) -> None:
         self._keys = [key.encode() for key in api_keys]
-        self._identities: BoundedCache[bytes, Identity] = BoundedCache(_CACHED_KEYS)
+        self._identities: BoundedCache[bytes, tuple[str, str]] = BoundedCache(_CACHED_KEYS)
 
     def authenticate(self, request: Request) -> None:
         """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
@@ -107,7 +104,8 @@ class Keyring:
                 self._identities[value] = identity
         request.sandbox, request.owner = identity
 
-    def _identify(self, token: str) -> Identity | None:
+    def _identify(self, token: str) -> tuple[str, str] | None:
+        """Return the sandbox that a key opens, and that of its owner, which is K for `K.NAME`."""
         sandbox = sandbox_of(token)
         if not self._keys:
             return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None

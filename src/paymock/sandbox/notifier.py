@@ -133,7 +133,7 @@ class Waiter:
         server stops.
         """
         loop, end = asyncio.get_running_loop(), min(deadline, moment)
-        if self._notifier.stopping or loop.time() >= deadline:
+        if self._notifier.stopped.is_set() or loop.time() >= deadline:
             return False
         timer = loop.call_at(end, self.wake) if end < math.inf else None
         try:
@@ -170,7 +170,7 @@ class Notifier:
 
         self.turns = Turns()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopped = asyncio.Event()
+        self.stopped = asyncio.Event()
         self.waiting = 0
         """How many requests wait, for a change or for the end of a fault."""
 
@@ -216,19 +216,15 @@ class Notifier:
             for waiter in self.subscriptions.get(key, ()):
                 waiter.wake()
 
-    @property
-    def stopping(self) -> bool:
-        return self._stopped.is_set()
-
     def stop(self) -> None:
-        self._stopped.set()
+        self.stopped.set()
         self.notify(None)
 
     async def sleep_until(self, moment: float) -> None:
         """Sleep until `moment`, by the clock of the event loop, or until the server stops."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(moment):  # `wait_for` can miss that its caller is cancelled
-                await self._stopped.wait()
+                await self.stopped.wait()
 
     @contextmanager
     def subscribe(
