@@ -152,8 +152,7 @@ class Sandbox:
     def freeze(self, at: str | datetime | None = None) -> None:
         """Stop the clock of the sandbox: only `advance` and `advance_payment` move time then.
 
-        With `at`, set it to that time first, RFC 3339 or a datetime with an offset. Raises Refused
-        `sandbox_not_empty` if there are payments or webhook endpoints. A reset ends that.
+        It stands `at` a time, RFC 3339 or a datetime with an offset, until a reset: of an empty sandbox only.
         """
         now = at.isoformat() if isinstance(at, datetime) else at
         self.call("setClock", body={"speed": 0} | _given({"now": now}))
