@@ -174,6 +174,8 @@ def options_response(match: Match[Any] | None, request: Request) -> Response | N
 
 def mock_header_warning(request: Request, *, with_faults: bool) -> str | None:
     """Return what to say of the first header `X-Mock-…` that is ignored, such as a mistyped one."""
+    if b"x-mock-" not in b" ".join(request.headers):  # as in most requests
+        return None
     known = ("X-Mock-Scenario", "X-Mock-Fault")[: 1 + with_faults]
     for name in request.headers:
         if name.startswith(b"x-mock-") and (shown := name.decode().title()) not in known:
