@@ -169,7 +169,7 @@ async def keyed_request(request: Request) -> KeyedRequest:
     """Return a request with its idempotency key and its body. Raises PaymockError if either is invalid."""
     check_json_body(request)
     key = idempotency_key(request)
-    if len(await request.body.read(request.client)) > 4096:  # it may take milliseconds
+    if len(request.body.content or await request.body.read(request.client)) > 4096:  # it may take milliseconds
         await give_way()
     body = await request.json()
     fingerprint = json_decoding.fingerprint(request.method, request.path, body)
