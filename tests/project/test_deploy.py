@@ -19,12 +19,14 @@ from typing import NamedTuple
 import httpx
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from harness.polling import wait_until
 from harness.redis_engine import DURABLE, free_port, redis_server
 from harness.server_process import ServerProcess, environment, server_process
 from paymock import __version__
 from paymock.verify.process import end_processes_with
+from paymock.web.telemetry.metrics import COUNTERS, DURATION
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
 from tests.support.snippets import write_files
@@ -202,6 +204,41 @@ def test_pages_work_under_a_path(tmp_path: Path) -> None:
         tab.page.goto(f"{url}/swagger/control/")
         expect(tab.page.locator(".opblock").first).to_be_visible()
         assert (tab.foreign(), tab.complaints()) == ([], [])
+
+
+def test_each_metric_of_an_alert_is_one_that_there_is() -> None:
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    known = {*COUNTERS, f"{DURATION[0]}_bucket", "up"} | {
+        sample.name for metric in registry.collect() for sample in metric.samples
+    }
+    alerts = yaml.safe_load(markdown.read("deploy/alerts.yaml"))["groups"][0]["rules"]
+    named = {*re.findall(r"\b(?:up|paymock_\w+|process_\w+)\b(?={)", str(alerts))}
+    assert {"up", "paymock_store_errors_total", "process_open_fds"} <= named <= known
+    page = markdown.read("docs/deploy.md")
+    assert {alert["alert"] for alert in alerts} == {*re.findall("`(Paymock[A-Za-z]+)`", page)}
+
+
+def test_kubernetes_admits_only_paymock_to_redis_and_only_prometheus_to_the_metrics() -> None:
+    resources = [*yaml.safe_load_all(markdown.read("deploy/kubernetes.yaml"))]
+    rules = {
+        one["metadata"]["name"]: [
+            (rule.get("from"), [port["port"] for port in rule["ports"]]) for rule in one["spec"]["ingress"]
+        ]
+        for one in resources
+        if one["kind"] == "NetworkPolicy"
+    }
+    pods = [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "paymock"}}}]
+    assert rules["paymock-redis"] == [(pods, ["redis"])]
+    assert [ports for sender, ports in rules["paymock"] if sender is None] == [["http"]]
+    for one in resources:
+        if one["kind"] in ("Deployment", "StatefulSet"):
+            pod = one["spec"]["template"]["spec"]
+            [container] = pod["containers"]
+            assert pod["securityContext"]["runAsNonRoot"]
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert {"livenessProbe", "readinessProbe", "resources"} <= container.keys()
+            assert "enableServiceLinks" in pod
 
 
 def test_options_and_variables_that_are_named_are_those_that_there_are() -> None:

@@ -105,17 +105,16 @@ class StoreFile:
         self._ids: _FileIds | None = None
         self._connections = 0  # to the file with these ids
         self._log_blocks = 0
-        self.damage: str | None = None
-        """What SQLite has reported of the content, once it has: nothing is written to it any more."""
+        self.damage: str | None = None  # of the content: nothing is written to it any more
 
     def open(self) -> tuple[sqlite3.Connection, _FileIds]:
         """Connect to the file. Raises sqlite3.Error, StoreError, OSError."""
         with self._lock:
             file_id = _file_id(self.path.stat())
-            if self._ids and self._connections:
-                self.check(self._ids, at_once=True)
-            elif self._ids and self._ids.file != file_id:
-                raise StoreError(f"{self.path.name} was replaced by another file: restart the server")
+            if self._ids:  # its logs have gone with its last connection
+                self.check(
+                    self._ids if self._connections else _FileIds(self._ids.file, (None,)), at_once=True
+                )
             connection = connect(self.path, lock_seconds=LOCK_SECONDS)
             try:
                 check_schema(connection)  # from now on its logs exist
@@ -140,12 +139,7 @@ class StoreFile:
         if self.damage is not None:
             raise _FileDamaged(self.damage)
         known_blocks = self._log_blocks
-        try:
-            status = os.stat(self._name)  # noqa: PTH116 - for speed
-        except FileNotFoundError:  # while it is open, no other file gets its inode
-            raise _FileDamaged(
-                f"{self.path.name} was deleted or moved: put it back, or restart the server"
-            ) from None
+        status = os.stat(self._name)  # noqa: PTH116 - for speed
         if ids.file != _file_id(status):
             raise _FileDamaged(f"{self.path.name} was replaced by another file: restart the server")
         logs = self._find_logs()
@@ -169,12 +163,10 @@ class StoreFile:
         self._log_blocks = blocks
 
     def _find_logs(self) -> tuple[os.stat_result | None, ...]:
-        logs: list[os.stat_result | None] = []
-        for log in self._logs:
-            try:
-                logs.append(os.stat(log))  # noqa: PTH116
-            except FileNotFoundError:
-                logs.append(None)
+        logs: list[os.stat_result | None] = [None, None]
+        for index, log in enumerate(self._logs):
+            with suppress(FileNotFoundError):
+                logs[index] = os.stat(log)  # noqa: PTH116
         return tuple(logs)
 
 
@@ -241,7 +233,8 @@ class ThreadedConnection:
                 if code in _DAMAGE or code & 0xFF in _DAMAGE:
                     error = _FileDamaged(f"{error}: stop the server and restore {self._file.path.name}")
                     self._file.damage = str(error)
-                if isinstance(error, _FileDamaged) and self._connection is not None:
+                # While a deleted file is open, no other gets its inode.
+                if isinstance(error, _FileDamaged | FileNotFoundError) and self._connection is not None:
                     with suppress(sqlite3.Error):
                         self._connection[0].rollback()
                 else:

@@ -45,8 +45,8 @@ def select_values(connection: Connection, sandbox: str, keys: Sequence[str]) -> 
 def look(connection: Connection) -> None:
     """Read what was committed last, which is in the log, and what was added first."""
     connection.execute(
-        "SELECT (SELECT max(version) FROM sandbox), (SELECT min(position) FROM entry), "
-        "(SELECT value FROM entry ORDER BY position DESC LIMIT 1)"
+        "SELECT max(version), (SELECT min(position) FROM entry), "
+        "(SELECT value FROM entry ORDER BY position DESC LIMIT 1) FROM sandbox"
     ).fetchall()
 
 

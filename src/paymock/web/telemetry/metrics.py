@@ -4,7 +4,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from paymock.http.requests import Request
 from paymock.http.responses import Response
@@ -53,6 +60,7 @@ class RequestMetrics:
     def __init__(self, routes: Routes[Any], scenarios: Iterable[str]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # they would double the series
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._routes = routes
         requests, payments, self._replays, conflicts, store_errors = (
             Counter(name, text, labels, registry=self._registry) for name, (labels, text) in COUNTERS.items()
