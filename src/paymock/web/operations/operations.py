@@ -169,8 +169,8 @@ async def keyed_request(request: Request) -> KeyedRequest:
     """Return a request with its idempotency key and its body. Raises PaymockError if either is invalid."""
     check_json_body(request)
     key = idempotency_key(request)
-    if len(request.body.content or await request.body.read(request.client)) > 4096:  # it may take milliseconds
-        await give_way()
+    if len(request.body.content or await request.body.read(request.client)) > 4096:
+        await give_way()  # to decode it may take milliseconds
     body = await request.json()
     fingerprint = json_decoding.fingerprint(request.method, request.path, body)
     return KeyedRequest(request.sandbox, key, fingerprint, body, request.decision)
