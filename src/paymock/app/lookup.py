@@ -1,7 +1,6 @@
 """Look-ups of payments: snapshots with past and future states."""
 
 import re
-from itertools import chain, repeat
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -197,8 +196,8 @@ class OrderSearch:
         if generation != self._generation:  # a reset has deleted what was found
             self._generation, self._searched, self._found = generation, -1, None
         # looking for the text of the id takes less time than decoding a record
-        wanted, searched, before = self._order_id.encode(), self._searched, None
-        for limit in chain((_FEW,), repeat(_MANY)):
+        wanted, searched, before, limit = self._order_id.encode(), self._searched, None, _FEW
+        while True:
             page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
             new = [(position, stored) for position, stored in page if position > searched]
             heads = (records.decode_head(stored) for _, stored in new if wanted in stored)
@@ -209,6 +208,7 @@ class OrderSearch:
                 self._found = PAYMENT_PREFIX + found
             if found is not None or len(new) < limit:
                 break
+            limit = _MANY
             await give_way()
         if self._found is None:
             return None
