@@ -5,7 +5,16 @@ import sys
 import click
 
 from paymock.cli.api import ApiClient, split_payment, with_client
-from paymock.cli.options import PAYMENT, TIME, Choice, Duration, Number, as_json, complete_newest, completion
+from paymock.cli.options import (
+    PAYMENT,
+    Choice,
+    Duration,
+    Number,
+    as_json,
+    complete_newest,
+    completion,
+    moment,
+)
 from paymock.cli.output import show, show_payment
 from paymock.client.http import Json
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
@@ -98,7 +107,7 @@ def clock(client: ApiClient, *, setting: str | None, as_json: bool) -> None:
     if setting is None:
         clock = client.clock()
     elif ":" in setting:
-        clock = client.call("setClock", body={"now": TIME.convert(setting, None, None)})
+        clock = client.call("setClock", body={"now": moment(setting)})
     else:
         clock = client.call("setClock", body={"speed": _SPEED.convert(setting, None, None)})
     _show_clock(clock, as_json=as_json)

@@ -170,19 +170,14 @@ class Duration(Number):
         return float(text)
 
 
-class Time(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
-    """A time to which a clock can be set, as RFC 3339; the seconds may be left out."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = re.sub("(?<=[Tt][0-9]{2}:[0-9]{2})(?=[Zz+-])", ":00", value)
-        if problem := now_problem(text):
-            self.fail(f"{value!r} {problem}", param, ctx)
-        return text
+def moment(value: str) -> str:
+    """A time to which a clock can be set, as RFC 3339. The seconds may be left out."""
+    text = re.sub("(?<=[Tt][0-9]{2}:[0-9]{2})(?=[Zz+-])", ":00", value)
+    if problem := now_problem(text):
+        raise click.BadParameter(f"{value!r} {problem}")
+    return text
 
 
-TIME = Time()
 UP_TO_A_DAY = Duration(0, 86_400)
 FILE = click.Path(path_type=Path)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.options import FILE, TIME, Choice, CommonOption, Duration, Integer, Number
+from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number, moment
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import process
@@ -115,7 +115,8 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option(
     "--now",
-    type=TIME,
+    metavar="TIME",
+    type=moment,
     help="Where the clock of every sandbox begins, with its first change and after a reset: "
     "2024-02-29T12:00Z. [default: real time]",
 )

@@ -119,10 +119,8 @@ _ROWS = (
     ErrorKind(
         "sandbox_not_empty",
         409,
-        "A clock is set only while its sandbox holds no payment and no webhook endpoint: their time never "
-        "jumps.",
-        "Reset the sandbox first (`POST /_mock/reset`), or use another: `KEY.NAME`, or in open mode another "
-        "`mk_test_NAME`.",
+        "A clock is set only while its sandbox holds no payment and no webhook endpoint.",
+        "Reset the sandbox, or use another: `KEY.NAME`, or in open mode another `mk_test_NAME`.",
     ),
     ErrorKind(
         "payload_too_large",

@@ -158,8 +158,12 @@ class Sandboxes:
             await self._verify_metadata()
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
-        if self._begin is not None:
-            await self._find_beginning(sandbox, state)
+        if self._begin is not None and self._states.get(sandbox, (b"", None))[0] != state:
+            record = records.decode_as(SandboxRecord, state)
+            kinds = () if record.clock else (PaymentRecord.KIND, EndpointRecord.KIND)
+            if any([await self._store.count(sandbox, kind) for kind in kinds]):  # from before servers had it
+                record = replace(record, clock=self._metadata.clock)
+            self._states[sandbox] = state, record
         return self._snapshot_of(sandbox, state, values, real)
 
     def _known(self, sandbox: str) -> SandboxSnapshot:
@@ -178,22 +182,9 @@ class Sandboxes:
         return (self.known_record(sandbox).clock or self._initial_clock(self.started)).at(real)
 
     def _initial_clock(self, since: int) -> ClockSetting:
-        """Return the clock of a sandbox without one of its own, as if it had begun at the real time
-        `since`.
-        """
+        """Return the clock of a sandbox without its own, which began at the real time `since`, if ever."""
         clock = self._metadata.clock
         return clock if self._begin is None else ClockSetting(since, self._begin, clock.speed)
-
-    async def _find_beginning(self, sandbox: str, state: bytes | None) -> None:
-        """Let a sandbox keep the clock of the store if it had payments or endpoints before servers had a
-        beginning: otherwise they have stored one with them.
-        """
-        if self._states.get(sandbox, (b"", None))[0] != state:
-            record = records.decode_as(SandboxRecord, state)
-            kinds = () if record.clock else (PaymentRecord.KIND, EndpointRecord.KIND)
-            if any([await self._store.count(sandbox, kind) for kind in kinds]):
-                record = replace(record, clock=self._metadata.clock)
-            self._states[sandbox] = state, record
 
     def _begun(self, snapshot: SandboxSnapshot) -> SandboxSnapshot:
         """Return the sandbox as a change finds it, which lets its clock begin."""
@@ -314,10 +305,9 @@ class Sandboxes:
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        sandbox, begin = request.sandbox, self._begin
-        if begin is not None and sandbox not in self._states:
-            await self.snapshot(sandbox)
-        snapshot = self._begun(self._known(sandbox))
+        if self._begin is not None:
+            await self.snapshot(request.sandbox)
+        snapshot = self._begun(self._known(sandbox := request.sandbox))
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
@@ -334,7 +324,7 @@ class Sandboxes:
                         raise
                 else:
                     value = records.encode(record)
-                    if begin is not None and after.clock is None:
+                    if self._begin is not None and after.clock is None:
                         after = replace(after, clock=snapshot.clock)
                     new_state = None if after is snapshot.record else records.encode(after)
                     state, existing = await self._store.add(
@@ -351,8 +341,6 @@ class Sandboxes:
                             self._decode_state(sandbox, new_state)
                         self.notifier.notify(sandbox, addition=new_state is None)
                         return Creation(record, value, replayed=False, snapshot=snapshot)
-            if begin is not None:
-                await self._find_beginning(sandbox, state)
             snapshot = self._begun(self._snapshot_of(sandbox, state, [], real))
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)

@@ -4,6 +4,7 @@ With a retention, in seconds of real time, writes delete what was added before t
 whole sandboxes without changes since then, but never the metadata. They may do so later, and in parts.
 """
 
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, Protocol
 
@@ -34,6 +35,11 @@ MAX_COUNTERS = 10_000
 """The most counters of a sandbox. Beyond, a new one replaces another."""
 
 
+STEADY_SECONDS = 600
+RetentionClock = Callable[[], float | None]
+"""The time in seconds by which a store deletes; None while it may be wrong."""
+
+
 class StoreError(Exception):
     """A store cannot be used. The message is one line for the terminal."""
 
@@ -56,6 +62,23 @@ class Change(NamedTuple):
 
     sandbox: str | None
     minor: bool = False
+
+
+def steady_clock(
+    wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+) -> RetentionClock:
+    """Return a clock that gives None for STEADY_SECONDS from now on, and after each jump of `wall`."""
+    last, since = wall() - monotonic(), monotonic()
+
+    def now() -> float | None:
+        nonlocal last, since
+        count, time = monotonic(), wall()
+        if abs(time - count - last) >= 1:  # less is drift
+            since = count
+        last = time - count
+        return time if count - since >= STEADY_SECONDS else None
+
+    return now
 
 
 class Store(Protocol):

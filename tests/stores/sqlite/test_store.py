@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paymock.stores.base import STATE, Change
+from paymock.stores.base import STATE, Change, steady_clock
 from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
@@ -223,6 +223,31 @@ def test_retention_frees_capacity_and_another_server_can_have_none(path: Path, c
     run(retaining, check(retaining))
     endless = SqliteStore(path)
     run(endless, add(endless, "sandbox", "more", b""))
+
+
+async def test_a_clock_that_has_just_started_or_jumped_deletes_nothing(
+    path: Path, clock: ManualClock
+) -> None:
+    count = ManualClock()
+
+    def retaining(ahead: float = 0) -> SqliteStore:
+        steady = steady_clock(lambda: clock() / 1000 + ahead, lambda: count() / 1000)
+        return SqliteStore(path, retention=DAY, clock=steady)
+
+    store = retaining()
+    await store.initialize()
+    await add(store, "sandbox", "key", b"value")
+    steps = ((600, 0), (1, 40 * DAY), (599, 0), (1, -40 * DAY), (600, 0), (DAY + 3_600, 0))
+    for number, (seconds, jump) in enumerate(steps):
+        count.advance(seconds)
+        clock.advance(seconds + jump)
+        late = retaining(40 * DAY)
+        for writer in (late, store):
+            assert await store.get("sandbox", "key") == [b"value"]
+            await add(writer, "other", f"key {number} {writer is store}", b"")
+        await late.close()
+    assert await store.get("sandbox", "key") == [None]
+    await store.close()
 
 
 async def test_a_full_disk_is_reported_and_nothing_is_partially_stored(

@@ -18,6 +18,7 @@ _EMPTY_SECONDS = 86_400
 
 _CONSTANTS = f"""
 local STATE, COMPANION, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
+local CHANGED = 'paymock:changed'
 local EMPTY_SECONDS, MAX_COUNTERS = {_EMPTY_SECONDS}, {MAX_COUNTERS}
 """
 
@@ -34,42 +35,47 @@ local function push(names, list, ...)
     return length
 end
 
--- deletes at most two of what is older than the retention
-local function delete_oldest(values, list, counters, kind, before)
+-- deletes at most two of what is older than the retention by the clock of the engine and by `steady`: that of
+-- the server, 0 while it may be wrong
+local function delete_oldest(values, list, counters, kind, retention, steady)
     for _ = 1, 2 do
         local oldest = redis.call('LINDEX', list, 0)
         local seconds, name = string.match(oldest or '', '^(%d+):(.*)$')
-        if not seconds or tonumber(seconds) > before then break end
+        if not seconds or seconds + retention > math.min(redis.call('TIME')[1], steady) then break end
         redis.call('LPOP', list)
         redis.call('HDEL', values, name, name .. COMPANION)
         redis.call('HINCRBY', counters, 'base:' .. kind, 1)
     end
 end
 
--- removes the expiry of a key if there is no retention, and otherwise extends it, but never shortens what
--- another process has set
-local function retain(key, retention)
-    if retention == '' then
-        redis.call('PERSIST', key)
-    elseif redis.call('TTL', key) < tonumber(retention) then
-        redis.call('EXPIRE', key, retention)
+-- logs and counters expire only without values
+local function retain_some(sandbox, ...)
+    local has_values = redis.call('EXISTS', sandbox .. 'values') == 1
+    for _, key in ipairs({...}) do
+        if has_values then redis.call('PERSIST', key) else redis.call('EXPIRE', key, EMPTY_SECONDS) end
     end
 end
 
--- extends or removes the expiry of logs and counters; without values and retention, they expire nevertheless
-local function retain_some(sandbox, retention, ...)
-    if retention == '' and redis.call('EXISTS', sandbox .. 'values') == 0 then retention = EMPTY_SECONDS end
-    if retention == '' and redis.call('TTL', (...)) < 0 then return end
-    for _, key in ipairs({...}) do retain(key, retention) end
-end
-
--- all keys of a sandbox expire together
-local function retain_all(values, retention)
-    if retention ~= '' then retention = math.max(retention, redis.call('TTL', values)) end
+local function retain_all(values)
     local sandbox = string.sub(values, 1, -1 - string.len('values'))
     local keys = redis.call('SMEMBERS', sandbox .. 'names')
-    for _, key in ipairs(keys) do retain(key, retention) end
-    for _, name in ipairs({'names', 'counters', 'values'}) do retain(sandbox .. name, retention) end
+    for _, name in ipairs({'names', 'counters', 'values'}) do keys[#keys + 1] = sandbox .. name end
+    for _, key in ipairs(keys) do redis.call('PERSIST', key) end
+end
+
+-- with a retention, notes the time of a change, and deletes at most two sandboxes without any since then: the
+-- expiry of keys would follow the clock of the engine alone
+local function note_change(sandbox, retention, steady)
+    if retention == '' then return redis.call('ZREM', CHANGED, sandbox) end
+    local now = redis.call('TIME')[1]
+    redis.call('ZADD', CHANGED, now, sandbox)
+    local due = math.min(now, steady) - retention
+    for _, idle in ipairs(redis.call('ZRANGEBYSCORE', CHANGED, 0, due, 'LIMIT', 0, 2)) do
+        local prefix = 'paymock:{' .. idle .. '}:'
+        local names = redis.call('SMEMBERS', prefix .. 'names')
+        redis.call('UNLINK', prefix .. 'values', prefix .. 'names', prefix .. 'counters', unpack(names))
+        redis.call('ZREM', CHANGED, idle)
+    end
 end
 """
 
@@ -90,11 +96,11 @@ class Script:
 
 ADD = Script("""
 local values, list, names, counters = unpack(KEYS)
-local key, value, expected_state, new_state, limit, kind, sandbox, retention = unpack(ARGV)
+local key, value, expected_state, new_state, limit, kind, sandbox, retention, steady = unpack(ARGV)
 local current = redis.call('HMGET', values, STATE, key)
 if encode(current[1]) ~= expected_state or current[2] then return current end
 local now = redis.call('TIME')[1]
-if counters then delete_oldest(values, list, counters, kind, now - retention) end
+if counters then delete_oldest(values, list, counters, kind, retention, steady) end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
 -- published first, so that a user without permission to publish stores nothing
 redis.call('PUBLISH', CHANNEL, new_state == '-' and MINOR .. sandbox or sandbox)
@@ -105,14 +111,16 @@ else
 end
 local length = push(names, list, now .. ':' .. key)
 -- the logs and counters of a sandbox that had no values have an expiry
-if counters or length == 1 or redis.call('TTL', values) >= 0 then retain_all(values, retention) end
+if length == 1 or redis.call('TTL', values) >= 0 then retain_all(values) end
+note_change(sandbox, retention, steady)
 return 1
 """)
 """Returns 1: added, 0: limit reached, or the current values: the sandbox's own record and that of the key."""
 
 REPLACE = Script("""
 local values = KEYS[1]
-local key, old, new, expected_state, sandbox, retention, if_empty, added, added_value, kind = unpack(ARGV)
+local key, old, new, expected_state, sandbox, retention, steady, if_empty = unpack(ARGV)
+local added, added_value, kind = unpack(ARGV, 9)
 local current = redis.call('HMGET', values, STATE, key, added or STATE)
 if encode(current[1]) ~= expected_state or encode(current[2]) ~= old then return 0 end
 if added and current[3] then return 0 end
@@ -122,25 +130,25 @@ if added then
     local _, list, names, counters = unpack(KEYS)
     local now = redis.call('TIME')[1]
     redis.call('HSET', values, key, new, added, added_value)
-    if counters then delete_oldest(values, list, counters, kind, now - retention) end
+    if counters then delete_oldest(values, list, counters, kind, retention, steady) end
     push(names, list, now .. ':' .. added)
 else
     redis.call('HSET', values, key, new)
 end
-if retention ~= '' or redis.call('TTL', values) >= 0 then retain_all(values, retention) end
+if redis.call('TTL', values) >= 0 then retain_all(values) end
+note_change(sandbox, retention, steady)
 return 1
 """)
 """Returns 1 if it was replaced, otherwise 0; -1 if it was to be empty and is not."""
 
 RESET = Script("""
 local values, names, counters = unpack(KEYS)
-local new, expected_state, sandbox, retention = unpack(ARGV)
+local new, expected_state, sandbox, retention, steady = unpack(ARGV)
 if encode(redis.call('HGET', values, STATE)) ~= expected_state then return 0 end
-local ttl = redis.call('TTL', values)
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('UNLINK', values, names, counters, unpack(redis.call('SMEMBERS', names)))
 redis.call('HSET', values, STATE, new)
-if retention ~= '' then redis.call('EXPIRE', values, math.max(retention, ttl)) end
+note_change(sandbox, retention, steady)
 return 1
 """)
 """Returns 1 if it was reset, otherwise 0."""
@@ -165,10 +173,11 @@ return page
 
 APPEND = Script("""
 local log, names = unpack(KEYS)
-local length, sandbox, retention = unpack(ARGV)
+local length, sandbox, retention, steady = unpack(ARGV)
 redis.call('PUBLISH', CHANNEL, MINOR .. sandbox)
-if push(names, log, unpack(ARGV, 4)) > tonumber(length) then redis.call('LTRIM', log, -length, -1) end
-retain_some(string.sub(names, 1, -1 - string.len('names')), retention, log, names)
+if push(names, log, unpack(ARGV, 5)) > tonumber(length) then redis.call('LTRIM', log, -length, -1) end
+retain_some(string.sub(names, 1, -1 - string.len('names')), log, names)
+note_change(sandbox, retention, steady)
 """)
 
 CLEAR_LOG = Script("""
@@ -178,7 +187,7 @@ redis.call('UNLINK', KEYS[1])
 
 INCREMENT = Script("""
 local counters = KEYS[1]
-local key, retention = unpack(ARGV)
+local key = unpack(ARGV)
 local number = redis.call('HINCRBY', counters, 'count:' .. key, 1)
 while number == 1 and redis.call('HLEN', counters) > MAX_COUNTERS do
     local other = redis.call('HRANDFIELD', counters)
@@ -186,6 +195,6 @@ while number == 1 and redis.call('HLEN', counters) > MAX_COUNTERS do
         redis.call('HDEL', counters, other)
     end
 end
-retain_some(string.sub(counters, 1, -1 - string.len('counters')), retention, counters)
+retain_some(string.sub(counters, 1, -1 - string.len('counters')), counters)
 return number
 """)

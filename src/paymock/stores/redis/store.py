@@ -13,7 +13,17 @@ from redis.exceptions import ResponseError
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import METADATA, NO_CLUSTER, Addition, AddResult, Change, Check, StoreError
+from paymock.stores.base import (
+    METADATA,
+    NO_CLUSTER,
+    Addition,
+    AddResult,
+    Change,
+    Check,
+    RetentionClock,
+    StoreError,
+    steady_clock,
+)
 from paymock.stores.batching import Read
 from paymock.stores.redis import scripts
 from paymock.stores.redis.client import BUDGET_SECONDS, LOST, Client, describe
@@ -27,15 +37,16 @@ RECONNECT_SECONDS = 0.2
 
 
 class RedisStore:
-    """A `Store` in the engine at `url`. After `retention` seconds it may delete what was added, and it
-    deletes a sandbox that has not changed for so long. Raises StoreError if the URL is invalid.
+    """A `Store` in the engine at `url`. After `retention` seconds, by the engine's time and that of `clock`,
+    it may delete what was added, and a sandbox that has not changed for so long. Raises StoreError if the URL
+    is invalid.
     """
 
     is_synchronous = False
     propagation_ms = MAX_PROPAGATION_MS
 
-    def __init__(self, url: str, retention: int | None = None) -> None:
-        self._retention: int | str = "" if retention is None else retention
+    def __init__(self, url: str, retention: int | None = None, clock: RetentionClock | None = None) -> None:
+        self._retention, self._clock = retention, clock or steady_clock()
         self._counters = () if retention is None else ("counters",)  # what only a retention requires
         self._url = url
         self.connections = 0
@@ -73,7 +84,7 @@ class RedisStore:
     ) -> AddResult:
         names = ("values", f"kind:{kind}", "names", *self._counters)
         conditions = (encode(expected_state), encode(new_state), "" if limit is None else limit)
-        arguments = (key, value, *conditions, kind, sandbox, self._retention)
+        arguments = (key, value, *conditions, kind, sandbox, *self._retention_of(sandbox))
         reply = await self._run(scripts.ADD, sandbox, names, *arguments)
         if reply == 1:
             return AddResult(expected_state, None)
@@ -102,7 +113,7 @@ class RedisStore:
             names += [f"kind:{kind}", "names"]
         elif self._counters:
             names.append("names")
-        arguments = (key, encode(old), new, encode(expected_state), sandbox, self._retention_of(sandbox))
+        arguments = (key, encode(old), new, encode(expected_state), sandbox, *self._retention_of(sandbox))
         names += self._counters
         arguments += (int(if_empty), *(addition or ()))
         reply = await self._run(scripts.REPLACE, sandbox, names, *arguments)
@@ -122,10 +133,10 @@ class RedisStore:
         return int(await self._client.execute(("LLEN", _key(sandbox, f"kind:{kind}"))))
 
     async def increment(self, sandbox: str, key: str) -> int:
-        return int(await self._run(scripts.INCREMENT, sandbox, ("counters",), key, self._retention))
+        return int(await self._run(scripts.INCREMENT, sandbox, ("counters",), key))
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        arguments = (keep, sandbox, self._retention, *entries[-keep:])
+        arguments = (keep, sandbox, *self._retention_of(sandbox), *entries[-keep:])
         await self._run(scripts.APPEND, sandbox, (f"log:{log}", "names"), *arguments)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
@@ -139,7 +150,7 @@ class RedisStore:
         await self._run(scripts.CLEAR_LOG, sandbox, (f"log:{log}",), sandbox)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        arguments = (new_state, encode(expected_state), sandbox, self._retention_of(sandbox))
+        arguments = (new_state, encode(expected_state), sandbox, *self._retention_of(sandbox))
         return bool(await self._run(scripts.RESET, sandbox, ("values", "names", "counters"), *arguments))
 
     async def time(self) -> int | None:
@@ -166,9 +177,11 @@ class RedisStore:
         client, self._client = self._client, Client(self._url, self._count_connection)
         await client.close()
 
-    def _retention_of(self, sandbox: str) -> int | str:
-        """The retention of a sandbox that may have only its own record: the metadata are for ever."""
-        return "" if sandbox == METADATA else self._retention
+    def _retention_of(self, sandbox: str) -> tuple[int | str, int | str]:
+        """The retention of a sandbox and the time by the clock for it. The metadata are for ever."""
+        if self._retention is None or sandbox == METADATA:
+            return "", ""
+        return self._retention, int(self._clock() or 0)
 
     def _count_connection(self) -> None:
         self.connections += 1

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, Addition, AddResult, Change, Check
+from paymock.stores.base import STATE, Addition, AddResult, Change, Check, RetentionClock, steady_clock
 from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import LOCK_SECONDS, StoreFile, ThreadedConnection, begin, initialize
@@ -47,7 +47,7 @@ class _Change(NamedTuple):
 
 class SqliteStore:
     """A `Store` in the file at `path`. `synchronous` is full or normal; `limits` caps the number of values of
-    a kind over all sandboxes; `clock` gives the real time, in seconds, for the `retention`.
+    a kind over all sandboxes; `clock` is for the `retention`.
     """
 
     is_synchronous = False
@@ -59,12 +59,12 @@ class SqliteStore:
         synchronous: str = "full",
         limits: Mapping[str, int | None] | None = None,
         retention: int | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: RetentionClock | None = None,
     ) -> None:
         self._path = path
         self.synchronous = synchronous
         self._limits = limits or {}
-        self._retention, self._clock = retention, clock
+        self._retention, self._clock = retention, clock or steady_clock()
         self._expired = 0
         """The position up to which this process has applied the retention."""
         self._looked_at = -LOOK_SECONDS
@@ -257,8 +257,9 @@ class SqliteStore:
                 raise
             except Exception as error:  # noqa: BLE001 - raised to the caller of this step; the others go on
                 outcomes.append(error)
-        retention = self._retention
-        expired = transaction.expire(self._clock(), retention, self._expired) if retention else 0
+        expired, retention = self._expired, self._retention
+        if retention and (real := self._clock()) is not None:
+            expired = transaction.expire(real, retention, expired)
         transaction.finish()
         queries.purge(connection)
         connection.execute("COMMIT")
