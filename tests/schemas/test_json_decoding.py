@@ -30,6 +30,7 @@ REFUSED = {
     "two members of one name": b'{"a":1,"a":2}',
     "two members of one name, one escaped": b'{"a":1,"\\u0061":2}',
     "two members of one name further in": b'{"a":[{"b":1,"b":1}]}',
+    "two members of one name below 33 levels": b"[" * 33 + b'{"a":1,"a":2}' + b"]" * 33,
     "NaN": b'{"a":NaN}',
     "Infinity": b'{"a":-Infinity}',
     "a float beyond the doubles": b'{"a":1e400}',

@@ -28,6 +28,14 @@ _CACHED_HOSTS, _CACHED_KEYS, _MAX_CACHED_LENGTH = 256, 10_000, 256
 """How many accepted hosts and keys are cached, and the longest: a client sends both with each request."""
 
 
+def sent_once(request: Request, name: str, code: str) -> str | None:
+    """Return the value of a header, or None. Raises PaymockError with this code if it is repeated."""
+    try:
+        return request.header(name.lower().encode())
+    except ValueError:
+        raise PaymockError(code, f"The {name} header was sent twice.") from None
+
+
 class AllowedHosts:
     """The hosts that the server accepts in the Host header."""
 
@@ -49,10 +57,7 @@ class AllowedHosts:
             return  # RFC 9112, 3.2; every browser sends one
         if value in self.accepted and b"host" not in request.repeated:
             return
-        try:
-            match = _HOST.fullmatch(request.header(b"host") or "")
-        except ValueError:
-            raise PaymockError("bad_request", "The Host header was sent twice.") from None
+        match = _HOST.fullmatch(sent_once(request, "Host", "bad_request") or "")
         if match is None:
             raise PaymockError("bad_request", "The Host header is missing or not a valid host.")
         if self._allow_any or match[1].lower() in self._allowed:
@@ -247,10 +252,7 @@ def idempotency_key(request: Request) -> str:
     """Return the request's Idempotency-Key. Raises PaymockError `idempotency_key_missing` or
     `idempotency_key_invalid`. Specification: "Limits".
     """
-    try:
-        key = request.header(b"idempotency-key")
-    except ValueError:
-        raise PaymockError("idempotency_key_invalid", "The Idempotency-Key header was sent twice.") from None
+    key = sent_once(request, "Idempotency-Key", "idempotency_key_invalid")
     if not key:
         raise PaymockError("idempotency_key_missing")
     if not _IDEMPOTENCY_KEY.fullmatch(key):
@@ -266,10 +268,7 @@ def requested_scenario(request: Request, scenarios: Collection[str]) -> str | No
     """Return the scenario of the X-Mock-Scenario header, one of `scenarios`, or None without one. Raises
     PaymockError `invalid_scenario`, whose message names what was probably meant. Specification: "Scenarios".
     """
-    try:
-        name = request.header(b"x-mock-scenario")
-    except ValueError:
-        raise PaymockError("invalid_scenario", "The X-Mock-Scenario header was sent twice.") from None
+    name = sent_once(request, "X-Mock-Scenario", "invalid_scenario")
     if name is not None and name not in scenarios:
         hint = scenario_hint(name, scenarios).capitalize()
         message = f"X-Mock-Scenario is not one of {', '.join(scenarios)}. {hint and f'{hint}.'}"

@@ -86,13 +86,11 @@ def metadata_problem(metadata: dict[str, Any]) -> str | None:
             return f"must have keys of 1 to {_MAX_KEY_CHARACTERS} characters; {entry}"
     encoded = msgspec.json.encode(metadata)
     # The two walks are expensive; the encoded form shows cheaply whether they can find anything.
-    if (
-        encoded.count(b"{") + encoded.count(b"[") > _MAX_METADATA_DEPTH
-        and depth(metadata) > _MAX_METADATA_DEPTH
-    ):
-        deepest = max(metadata, key=lambda name: depth(metadata[name]))
-        found = f"{depth(metadata)}, in `metadata{shown_step(deepest)}`"
-        return f"must have at most {_MAX_METADATA_DEPTH} levels of nesting, not {found}"
+    if encoded.count(b"{") + encoded.count(b"[") > _MAX_METADATA_DEPTH:
+        levels, name = max((1 + depth(value), name) for name, value in metadata.items())
+        if levels > _MAX_METADATA_DEPTH:
+            found = f"{levels}, in `metadata{shown_step(name)}`"
+            return f"must have at most {_MAX_METADATA_DEPTH} levels of nesting, not {found}"
     refused = _value_problem(metadata) if _SUSPECT.search(encoded) else None
     if refused:
         return f"{refused[1]}; found at `metadata{refused[0]}`"

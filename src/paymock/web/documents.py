@@ -35,9 +35,6 @@ _EXAMPLES = ("bsc", "USDT", "USDC", "0x55d398326f99059fF775485246999027B3197955"
 _EXAMPLE = re.compile(r"^( +(?:- )?(?:\w+: )?)(bsc|USDT|USDC)$", re.MULTILINE)
 
 
-Headers = tuple[tuple[str, str], ...]
-
-
 class OpenApiDocument:
     """The handler that answers with a document, which is made and compressed once. Its base URL is the one
     that the client used, so that clients generated from it call this server.
@@ -54,14 +51,14 @@ class OpenApiDocument:
         url = base_url(request).encode()
         body = self._start + url + self._end
         etag = f'"{blake2b(body, digest_size=8).hexdigest()}"'
-        headers: Headers = (("Cache-Control", "no-cache"), ("ETag", f"W/{etag}"), ("Vary", "Accept-Encoding"))
+        headers = [("Cache-Control", "no-cache"), ("ETag", f"W/{etag}"), ("Vary", "Accept-Encoding")]
         if etag.encode() in request.headers.get(b"if-none-match", b""):
-            return Response(304, content_type=None, headers=headers)
+            return Response(304, content_type=None, headers=(*headers,))
         if accepts_gzip(request):
-            headers = (*headers, ("Content-Encoding", "gzip"))
+            headers.append(("Content-Encoding", "gzip"))
             end = struct.pack("<II", zlib.crc32(body), len(body))
             body = _GZIP_HEADER + _deflated(url).join(self._deflated) + end
-        return Response(200, body, "application/yaml; charset=utf-8", headers)
+        return Response(200, body, "application/yaml; charset=utf-8", (*headers,))
 
 
 @lru_cache(maxsize=64)  # for servers in one process

@@ -135,30 +135,26 @@ MESSAGES = {
     metadata(json.dumps("x" * 16_384)): "; the longest entry is `metadata.entry`",
     metadata('1, "%s": 1' % ("k" * 65)): f"entry 2 has 65: `{'k' * 63}…`",
     post(encoded(changed("expires_at", "2031-02-29T00:00:00Z"))): "the day is from 1 to 28, not 29",
-    post(encoded(changed("expires_at", "2031-02-28T25:00:00Z"))): "the hour is from 0 to 23, not 25",
     post(
         encoded(changed("receive.amount", 10.5))
-    ): 'in raw token units|10.5 USDT on bsc is "10500000000000000000"',
+    ): '"1000000000000000000"; 10.5 USDT on bsc is "10500000000000000000"',
     post(encoded(changed("receive.amount", "1e18"))): '1 USDT on bsc is "1000000000000000000"',
     with_header("Idempotency-Key: abcde"): "a length of 5; 8 to 128",
     with_header("Idempotency-Key: abcd efgh"): "not visible ASCII, number 5 of 9",
     with_header("Content-Type: text/plain"): "`text/plain` was sent",
     with_header("Content-Type: a/" + "z" * 99): f"`a/{'z' * 61}…` was sent",
-    with_header("Content-Type:"): "None was sent",
     with_header("Content-Encoding: br"): "`br` was sent",
     with_header("X-Mock-Scenario: success"): "The nearest is happy_path",
-    with_header("X-Mock-Scenario: late"): "The nearest is late_payment",
     with_header("X-Mock-Scenario: completed"): "A payment becomes `completed` in happy_path",
     with_header("X-Mock-Scenario: xyzzy"): "settlement_failed, manual_review.",
     read("/v1/payments"): "no list of payments",
     read("/v1/payment/x"): "Did you mean `/v1/payments/{payment_id}`?",
     read("/api/v1/chains/bsc/asset"): "Did you mean `/v1/chains/{chain}/assets`?",
-    read("/_mock/clock/"): "Did you mean `/_mock/clock`?",
     read("/payments/pay_1", "Accept: */*"): "Did you mean `/v1/payments/{payment_id}`?",
     read("/v1/payments/undefined"): "begins with pay_.",
     read("/v1/payments/att_1"): "begins with pay_, that of an attempt with att_",
 }
-"""Requests, and what the refusal says, between `|`."""
+"""Requests, and what the refusal says."""
 
 
 def test_a_refusal_says_what_is_wrong_and_what_would_be_right(server: RunningServer) -> None:
@@ -166,4 +162,4 @@ def test_a_refusal_says_what_is_wrong_and_what_would_be_right(server: RunningSer
     for request, said in MESSAGES.items():
         error = json.loads(caller.send(request).body)["error"]
         [text] = [one["message"] for one in error.get("details", ())] or [error["message"]]
-        assert all(part in text for part in said.split("|")), (request, text)
+        assert said in text, (request, text)

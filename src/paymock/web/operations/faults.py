@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock.app.faults import FaultInjection, RequestAttempt
-from paymock.http.checks import REALM
+from paymock.http.checks import REALM, sent_once
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, refusal
 from paymock.http.routing import Handler
@@ -43,8 +43,7 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
     """
     header, response = request.headers.get(b"x-mock-fault"), None
     sandbox, operation, is_read = request.sandbox, request.operation, request.method != "POST"
-    if header is not None and b"x-mock-fault" in request.repeated:
-        raise PaymockError("invalid_fault", "The X-Mock-Fault header was sent twice.")
+    sent_once(request, "X-Mock-Fault", "invalid_fault")
     if header is None or is_read:
         # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have faults.
         request.decision = UNDECIDED
