@@ -16,9 +16,9 @@ from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.sandbox.clock import SystemClock
 from paymock.sandbox.sandboxes import new_metadata
-from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.base import Store
+from paymock.web.app import create_applications
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 

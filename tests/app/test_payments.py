@@ -10,10 +10,10 @@ from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.sandboxes import KeyedRequest, new_metadata
 from paymock.schemas.json_decoding import fingerprint
-from paymock.server.run import create_applications
 from paymock.settings import Settings
 from paymock.stores.base import AddResult, Store
 from paymock.stores.memory import MemoryStore
+from paymock.web.app import create_applications
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import order

@@ -1,29 +1,17 @@
 import io
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from paymock.server.announce import Announcer, Output
+from paymock.server.announce import Announcer
 from paymock.server.process import StartError
+from paymock.settings import Settings
 
 URL, METRICS_URL = "http://127.0.0.1:8402", "http://127.0.0.1:9402"
-
-
-DEFAULT = Output(
-    log_format="text",
-    access_log=True,
-    ready_file=None,
-    out=None,
-    program="paymock",
-    store="memory://",
-    keys=(),
-    dashboard=True,
-)
 
 
 def listeners(url: str = URL, metrics: str | None = None) -> list[Any]:
@@ -33,7 +21,7 @@ def listeners(url: str = URL, metrics: str | None = None) -> list[Any]:
 
 def banner(metrics: str | None = None, url: str = URL, **options: Any) -> str:
     out = io.StringIO()
-    Announcer(replace(DEFAULT, out=out, **options)).ready(listeners(url, metrics))
+    Announcer(Settings(**options), out).ready(listeners(url, metrics))
     return out.getvalue()
 
 
@@ -50,14 +38,14 @@ def banner(metrics: str | None = None, url: str = URL, **options: Any) -> str:
 )
 def test_the_banner_shows_no_secret_of_the_store(store: str, shown: str) -> None:
     for log in ("text", "json"):
-        text = banner(store=store, log_format=log)
+        text = banner(store=store, log=log)
         assert "secret" not in text
         line = f"\n  Store     {shown}\n" if log == "text" else f'"store":"{shown}"'
         assert line in text
 
 
 def test_the_banner_counts_the_configured_keys_and_shows_none_of_them() -> None:
-    text = banner(keys=("first-key", "second-key"))
+    text = banner(api_keys=("first-key", "second-key"))
     assert "  API keys  2 configured\n" in text
     assert "first-key" not in text
 
@@ -66,7 +54,7 @@ def test_the_banner_shows_only_what_differs_from_the_default() -> None:
     names = {line.split()[0] for line in banner().splitlines()}
     assert names.isdisjoint({"Store", "Metrics"})
     assert "Dashboard" in names
-    assert "Dashboard" not in banner(dashboard=False)
+    assert "Dashboard" not in banner(control=False)
     text = banner(METRICS_URL, store="sqlite:///a.db")
     assert f"  Metrics   {METRICS_URL}/metrics\n" in text
 
@@ -77,7 +65,7 @@ def test_the_banner_shows_only_what_differs_from_the_default() -> None:
         (URL, {}, "paymock create"),
         ("http://127.0.0.1:9000", {}, "paymock --url http://127.0.0.1:9000 create"),
         ("http://[::1]:8402", {}, "paymock --url 'http://[::1]:8402' create"),
-        (URL, {"keys": ("first-key",)}, "paymock --key KEY create"),
+        (URL, {"api_keys": ("first-key",)}, "paymock --key KEY create"),
     ],
 )
 def test_the_banner_ends_with_a_first_command(url: str, settings: dict[str, Any], command: str) -> None:
@@ -86,10 +74,10 @@ def test_the_banner_ends_with_a_first_command(url: str, settings: dict[str, Any]
 
 
 def test_the_event_has_what_a_program_needs() -> None:
-    event = json.loads(banner(METRICS_URL, log_format="json"))
+    event = json.loads(banner(METRICS_URL, log="json"))
     expected = {"url": URL, "metrics": f"{METRICS_URL}/metrics", "open_mode": True}
     assert expected.items() <= event.items()
-    assert "metrics" not in json.loads(banner(log_format="json"))
+    assert "metrics" not in json.loads(banner(log="json"))
 
 
 def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None:
@@ -97,7 +85,7 @@ def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None
     path, other, draft = (tmp_path / name for name in ("ready.json", "other", f".ready.json.{os.getpid()}"))
     for link in (path, draft):
         link.symlink_to(other)
-    announcer = Announcer(replace(DEFAULT, ready_file=path))
+    announcer = Announcer(Settings(ready_file=path), None)
     announcer.ready(listeners(URL, METRICS_URL))
     written = json.loads(path.read_text())
     assert written == {"url": URL, "port": 8402, "pid": os.getpid(), "metrics": f"{METRICS_URL}/metrics"}
@@ -109,7 +97,7 @@ def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None
 def test_a_ready_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     path.mkdir()
-    announcer = Announcer(replace(DEFAULT, ready_file=path))
+    announcer = Announcer(Settings(ready_file=path), None)
     with pytest.raises(StartError, match="cannot write the ready file"):
         announcer.ready(listeners())
     with pytest.raises(StartError, match="cannot write the ready file"):

@@ -135,14 +135,15 @@ def test_a_signal_is_not_lost_at_whatever_line_it_comes() -> None:
 HANGUPS = """
 import atexit, signal, sys
 from paymock.cli import main
-from paymock.server import run, server
+from paymock.server import server
+from paymock.web import app
 
 def hang_up(*_):
     signal.raise_signal(signal.SIGHUP)
     return "hangup"
 
-load_catalog = run.load_catalog
-run.load_catalog = lambda path: hang_up() and load_catalog(path)
+load_catalog = app.load_catalog
+app.load_catalog = lambda path: hang_up() and load_catalog(path)
 server.Server.run = hang_up
 atexit.register(hang_up)
 sys.argv = ["paymock", "serve", "--port", "0"]

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from paymock.http.protocol import ServerState
 from paymock.sandbox.sandboxes import new_metadata
-from paymock.server.run import create_applications
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import METRICS_PATH
+from paymock.web.app import METRICS_PATH, create_applications
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support.clock import ManualClock

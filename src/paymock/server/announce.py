@@ -7,48 +7,30 @@ import secrets
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO
 
 from paymock import __version__
 from paymock.server.process import STANDARD_OUTPUT, StartError, end_line
 from paymock.server.sockets import Listener
-from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE
+from paymock.settings import DEFAULT_PORT, MEMORY_STORE, OPEN_KEY_EXAMPLE, Settings
 from paymock.stores.opening import sqlite_path
 from paymock.web.app import METRICS_PATH
 from paymock.web.telemetry.access_log import RequestLog
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a process writes: its log in a format, with its requests or without, to `out`; the ready file, or
-    None; and a banner, with commands of `program`, of a server with these API `keys`, none in open mode, on
-    the `store` at a URL, with a dashboard or without.
-    """
-
-    log_format: str
-    access_log: bool
-    ready_file: Path | None
-    out: TextIO | None
-    program: str
-    keys: tuple[str, ...]
-    store: str
-    dashboard: bool
-
-
 class Announcer:
-    """Announces the server of a process when it starts and when it stops. Nothing is logged of that if the
-    ready file is standard output: a program has started the server.
+    """Announces the server with these `settings` when it starts and when it stops: to `out`, with commands of
+    `program`. Nothing is logged of that if the ready file is standard output: a program has started it.
     """
 
-    def __init__(self, output: Output) -> None:
-        out, form = output.out, output.log_format
+    def __init__(self, settings: Settings, out: TextIO | None, program: str = "paymock") -> None:
+        form = settings.log
         color = form == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
-        self.log = RequestLog(out, form, requests=output.access_log, color=color, secrets=output.keys)
-        self._output = output
-        self._path = output.ready_file
-        self._is_silent = output.ready_file == STANDARD_OUTPUT
+        self.log = RequestLog(out, form, requests=settings.access_log, color=color, secrets=settings.api_keys)
+        self._settings = settings
+        self._program = program
+        self._path = settings.ready_file
+        self._is_silent = settings.ready_file == STANDARD_OUTPUT
 
     def remove_ready_file(self) -> None:
         """Remove the ready file of an earlier server. Raises StartError."""
@@ -80,21 +62,22 @@ class Announcer:
                 with contextlib.suppress(OSError):
                     draft.unlink()
                 raise StartError(f"cannot write the ready file {self._path}: {error.strerror}") from None
-        count, (scheme, _, place) = len(self._output.keys), self._output.store.partition(":")
+        settings = self._settings
+        count, (scheme, _, place) = len(settings.api_keys), settings.store.partition(":")
         # without user and password, which end at the last @, and without options, which may be secrets, too
         place = place.partition("?")[0].removeprefix("//").rpartition("@")[2]
-        store = f"{scheme}://{sqlite_path(self._output.store) if scheme == 'sqlite' else place}"
+        store = f"{scheme}://{sqlite_path(settings.store) if scheme == 'sqlite' else place}"
         options = "" if url == f"http://127.0.0.1:{DEFAULT_PORT}" else f" --url {shlex.quote(url)}"
         options += " --key KEY" if count else ""
         example = f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"
         lines = {
-            "Dashboard": f"{url}/" if self._output.dashboard else None,
+            "Dashboard": f"{url}/" if settings.control else None,
             "API": f"{url}/v1",
             "API keys": f"{count} configured" if count else example,
             "Swagger": f"{url}/swagger/",
             "Store": store if store != MEMORY_STORE else None,
             "Metrics": metrics,
-            "Next": f"{self._output.program}{options} create",
+            "Next": f"{self._program}{options} create",
             "Stop": "Ctrl-C",
         }
         rows = [f"  {name:<10}{text}" for name, text in lines.items() if text]

@@ -11,22 +11,20 @@ from functools import partial
 from typing import TextIO
 
 from paymock.http.connections import raise_file_limit
-from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.rules.times import parse_rfc3339
-from paymock.sandbox.clock import Clock, SystemClock, monotonic_ns, synchronize
+from paymock.sandbox.clock import SystemClock, monotonic_ns, synchronize
 from paymock.sandbox.sandboxes import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
-from paymock.server.announce import Announcer, Output
+from paymock.server.announce import Announcer
 from paymock.server.process import HANGUP, StartError, run_until_signal, stop_signals
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
-from paymock.settings import MEMORY_STORE, Settings, SettingsError
-from paymock.stores.base import Store, StoreError
+from paymock.settings import Settings, SettingsError
+from paymock.stores.base import StoreError
 from paymock.stores.opening import open_store
-from paymock.web.app import Service, create_apps
+from paymock.web.app import create_applications
 from paymock.web.application import Application
 from paymock.web.telemetry.access_log import RequestLog
 
@@ -42,18 +40,7 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     for number in {*HANGUP} - {*stop_signals()}:  # while the server starts and after it has ended
         signal.signal(number, signal.SIG_IGN)
     given, settings = settings, settings.with_keys_of_file()
-    announcer = Announcer(
-        Output(
-            log_format=settings.log,
-            access_log=settings.access_log,
-            ready_file=settings.ready_file,
-            out=out,
-            program=program,
-            store=settings.store,
-            keys=settings.api_keys,
-            dashboard=settings.control,
-        )
-    )
+    announcer = Announcer(settings, out, program)
     log = announcer.log
     clock = SystemClock(log.warning)
     limits = {PaymentRecord.KIND: settings.payment_capacity}
@@ -94,27 +81,6 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
             watch_stdin=settings.exit_on_stdin_close,
         )
         announcer.stopped(server.run())
-
-
-def create_applications(
-    settings: Settings, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
-) -> list[Application]:
-    """Return the application of each address that `settings` describe. `metadata` is that of `store`. Raises
-    FileError, and SettingsError if metrics have an address, and prometheus-client is not installed.
-    """
-    service = Service(
-        catalog=load_catalog(settings.catalog),
-        scenarios=load_scenarios(settings.scenarios),
-        api_keys=settings.api_keys,
-        addresses=settings.addresses,
-        in_memory=settings.store == MEMORY_STORE,
-        fee_bps=settings.fee_bps,
-        control=settings.control,
-        frame_ancestors=settings.frame_ancestors,
-        root_path=settings.root_path,
-        begin=None if settings.now is None else parse_rfc3339(settings.now),
-    )
-    return create_apps(service, store, metadata, clock, log)
 
 
 def reload_keys(settings: Settings, app: Application, log: RequestLog) -> None:

@@ -1,7 +1,5 @@
 """Assembles the application: all routes with their handlers."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from paymock.app.checkout import CheckoutService
@@ -10,12 +8,12 @@ from paymock.app.faults import FaultInjection
 from paymock.app.payments import PaymentsService
 from paymock.http.checks import AllowedHosts, Keyring
 from paymock.http.routing import Handler, Route, Routes
-from paymock.payments.files import Catalog
+from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import StoreMetadata
-from paymock.rules.scenarios import Scenario
+from paymock.rules.times import parse_rfc3339
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.settings import Address, SettingsError
+from paymock.settings import MEMORY_STORE, Settings, SettingsError
 from paymock.stores.base import Store
 from paymock.web.application import Application
 from paymock.web.documents import CONTROL, PUBLIC, OpenApiDocument
@@ -38,42 +36,23 @@ from paymock.web.telemetry.access_log import RequestLog
 METRICS_PATH = "/metrics"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Service:
-    """What a server serves: payments on the chains of `catalog`, which follow `scenarios`, to clients with
-    `api_keys`, or in open mode to any. `in_memory`: they end with the server. `addresses` are those of the
-    service and, if it has them, of its metrics. `begin` is where the clocks of sandboxes begin, if given.
-    """
-
-    catalog: Catalog
-    scenarios: Mapping[str, Scenario]
-    api_keys: tuple[str, ...]
-    addresses: tuple[Address, ...]
-    in_memory: bool
-    fee_bps: int
-    control: bool
-    frame_ancestors: tuple[str, ...]
-    root_path: str
-    begin: int | None
-
-
-def create_apps(
-    service: Service, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
+def create_applications(
+    settings: Settings, store: Store, metadata: StoreMetadata, clock: Clock, log: RequestLog
 ) -> list[Application]:
-    """Return the application of each address of `service`. `metadata` is that of `store`.
-
-    Raises SettingsError if metrics have an address, and prometheus-client is not installed.
+    """Return the application of each address that `settings` describe. `metadata` is that of `store`. Raises
+    FileError, and SettingsError if metrics have an address, and prometheus-client is not installed.
     """
-    catalog, scenarios, open_mode = service.catalog, service.scenarios, not service.api_keys
-    sandboxes = Sandboxes(store, clock, metadata, service.begin)
-    payments_service = PaymentsService(catalog, service.fee_bps, sandboxes, scenarios)
+    catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
+    open_mode, in_memory = not settings.api_keys, settings.store == MEMORY_STORE
+    begin = None if settings.now is None else parse_rfc3339(settings.now)
+    sandboxes = Sandboxes(store, clock, metadata, begin)
+    payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = (
-        ControlService(catalog, sandboxes, scenarios, log.without_secrets) if service.control else None
+        ControlService(catalog, sandboxes, scenarios, log.without_secrets) if settings.control else None
     )
     fault_injection = FaultInjection(sandboxes, payments_service)
-    keyring = Keyring(service.api_keys)
-    in_memory = service.in_memory
+    keyring = Keyring(settings.api_keys)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:
         handler: Handler = handler_of(operation, payments_service)
@@ -81,15 +60,12 @@ def create_apps(
             handler = partial(inject_fault, fault_injection, carry_out=handler)
         route = Route(handler, needs_key=True, operation=operation.operation_id)
         routes.add(operation.method, operation.path, route)
-    for operation in keyless.HEALTH:
-        handler = handler_of(operation, payments_service)
-        routes.add(operation.method, operation.path, Route(handler))
-    for operation in keyless.CHECKOUTS:
-        handler = handler_of(operation, checkout_service)
-        routes.add(operation.method, operation.path, Route(handler))
+    for operations, service in ((keyless.HEALTH, payments_service), (keyless.CHECKOUTS, checkout_service)):
+        for operation in operations:
+            routes.add(operation.method, operation.path, Route(handler_of(operation, service)))
     routes.add("GET", "/openapi.yaml", Route(OpenApiDocument(PUBLIC, catalog, scenarios)))
     about = partial(
-        llms_txt, catalog=catalog, scenarios=scenarios, control=service.control, open_mode=open_mode
+        llms_txt, catalog=catalog, scenarios=scenarios, control=settings.control, open_mode=open_mode
     )
     routes.add("GET", LLMS, Route(about))
     if control_service is not None:
@@ -110,17 +86,17 @@ def create_apps(
                 in_memory=in_memory,
             )
             routes.add("GET", path, Route(dashboard))
-    ancestors = " ".join(service.frame_ancestors) or "'none'"
+    ancestors = " ".join(settings.frame_ancestors) or "'none'"
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)
     routes.add("GET", keyless.PAGE, Route(page))
     routes.add("GET", f"{keyless.PAGE}/events", Route(partial(keyless.checkout_events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None, open_mode=open_mode).items():
         routes.add("GET", path, Route(file))
-    hosts = AllowedHosts(service.addresses[0])
-    app = Application(routes, sandboxes, control_service, hosts, keyring, clock, log, service.root_path)
+    hosts = AllowedHosts(settings.addresses[0])
+    app = Application(routes, sandboxes, control_service, hosts, keyring, clock, log, settings.root_path)
     app.unknown_page = partial(unknown_page, paths=routes.templates)
-    if len(service.addresses) == 1:
+    if settings.metrics_address is None:
         return [app]
     try:
         from paymock.web.telemetry.metrics import RequestMetrics
@@ -130,4 +106,4 @@ def create_apps(
     app.metrics = RequestMetrics(app.routes, scenarios)
     routes = Routes()
     routes.add("GET", METRICS_PATH, Route(app.metrics.page))
-    return [app, app.for_address(routes, AllowedHosts(service.addresses[1]))]
+    return [app, app.for_address(routes, AllowedHosts(settings.addresses[1]))]

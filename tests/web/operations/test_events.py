@@ -10,9 +10,10 @@ import pytest
 from harness.polling import wait_until
 from paymock.sandbox import notifier
 from paymock.sandbox.sandboxes import new_metadata
-from paymock.server.run import create_applications, reload_keys
+from paymock.server.run import reload_keys
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
+from paymock.web.app import create_applications
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import AUTHORIZED, Api, error_of
