@@ -30,10 +30,11 @@ _CACHED_HOSTS, _CACHED_KEYS, _MAX_CACHED_LENGTH = 256, 10_000, 256
 
 def sent_once(request: Request, name: str, code: str) -> str | None:
     """Return the value of a header, or None. Raises PaymockError with this code if it is repeated."""
-    try:
-        return request.header(name.lower().encode())
-    except ValueError:
-        raise PaymockError(code, f"The {name} header was sent twice.") from None
+    lower = name.lower().encode()
+    if lower in request.repeated:
+        raise PaymockError(code, f"The {name} header was sent twice.")
+    value = request.headers.get(lower)
+    return None if value is None else value.decode("latin-1")
 
 
 class AllowedHosts:
@@ -86,12 +87,10 @@ class Keyring:
     def authenticate(self, request: Request) -> None:
         """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
         value = request.headers.get(b"authorization", b"")
-        identity = None if b"authorization" in request.repeated else self._identities.get(value)
+        is_repeated = b"authorization" in request.repeated
+        identity = None if is_repeated else self._identities.get(value)
         if identity is None:
-            try:
-                match = _BEARER.fullmatch(request.header(b"authorization") or "")
-            except ValueError:
-                match = None
+            match = None if is_repeated else _BEARER.fullmatch(value.decode("latin-1"))
             identity = self._identify(match[1]) if match else None
             if identity is None:
                 reason, challenge = "The request needs one header `Authorization: Bearer <API_KEY>`.", REALM
@@ -206,17 +205,15 @@ def check_json_body(request: Request) -> None:
     headers = request.headers
     if headers.get(b"content-type") == _JSON and b"content-encoding" not in headers and not request.repeated:
         return  # as most clients have it
-    coding, media_type = (_single(request, name) or "" for name in (b"content-encoding", b"content-type"))
-    if coding.lower() not in ("", "identity"):
-        raise _unsupported("unsupported_content_encoding", coding)
-    if not _is_json(media_type):
-        raise _unsupported("unsupported_media_type", media_type)
-
-
-def _unsupported(code: str, sent: str) -> PaymockError:
-    kind = ERRORS[code]
+    code = "unsupported_content_encoding"
+    sent = sent_once(request, "Content-Encoding", code) or ""
+    if sent.lower() in ("", "identity"):
+        code = "unsupported_media_type"
+        sent = sent_once(request, "Content-Type", code) or ""
+        if _is_json(sent):
+            return
     told = f"`{shown_name(sent)}` was sent" if sent else "None was sent"
-    return PaymockError(code, f"{kind.meaning} {kind.remedy} {told}.")
+    raise PaymockError(code, f"{ERRORS[code].meaning} {ERRORS[code].remedy} {told}.")
 
 
 @lru_cache(maxsize=256)  # clients use few media types, but parsing costs time with each body
@@ -226,20 +223,6 @@ def _is_json(content_type: str) -> bool:
     parameters = _PARAMETER.findall((match and match[1]) or "")
     charsets = [value.strip(' \t"').lower() for name, value in parameters if name.lower() == "charset"]
     return match is not None and all(charset in ("utf-8", "utf8") for charset in charsets)
-
-
-def _single(request: Request, name: bytes) -> str | None:
-    """Return the value of a header, or one that is never valid if the header is repeated."""
-    try:
-        return request.header(name)
-    except ValueError:
-        return "repeated"
-
-
-def accepts_gzip(request: Request) -> bool:
-    """Whether `Accept-Encoding` is a list of codings, as browsers send it, with gzip."""
-    codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
-    return b"gzip" in [coding.strip() for coding in codings]
 
 
 def prefers_html(request: Request) -> bool:

@@ -132,18 +132,6 @@ class Request(msgspec.Struct, eq=False):
     def __repr__(self) -> str:
         return f"Request({self.method})"  # its headers hold an API key
 
-    def header(self, name: bytes) -> str | None:
-        """Return the value of a header, or None if it is absent.
-
-        Raises ValueError if the header was sent more than once.
-        """
-        value = self.headers.get(name)
-        if value is None:
-            return None
-        if name in self.repeated:
-            raise ValueError(f"{name.decode()} was sent twice")
-        return value.decode("latin-1")
-
     def query(self, allowed: Collection[str]) -> dict[str, str]:
         """Return the parameters of the query.
 

@@ -1,8 +1,9 @@
 """Responses: JSON, errors in their envelope, event streams; and their header lines."""
 
+import gzip
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, aclosing
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ _RETRY = b"retry: 1000\n\n"
 _UNBUFFERED = (("X-Accel-Buffering", "no"),)
 """Tells nginx and other proxies to pass events on at once."""
 
+VARY = ("Vary", "Accept-Encoding")
 _NO_STORE = b"cache-control: no-store\r\n"
 
 
@@ -87,10 +89,35 @@ def _content_type(value: str | None) -> bytes:
     return b"" if value is None else _line("content-type", value)
 
 
-def error_response(error: PaymockError, request_id: str) -> Response:
-    """Return the response that carries `error` in the error envelope. Specification: "Errors"."""
-    details = [Problem(field=field, message=message) for field, message in (error.details or {}).items()]
-    body = ErrorDetail(code=error.kind.code, message=error.message, request_id=request_id)
+@lru_cache(maxsize=64)
+def _gzipped(body: bytes) -> bytes:
+    return gzip.compress(body, 6, mtime=0)  # more would take twice as long
+
+
+def compressible(
+    request: Request, body: bytes, content_type: str, headers: tuple[tuple[str, str], ...]
+) -> Response:
+    """Return a response that is compressed if `Accept-Encoding` is a list of codings, as browsers send it,
+    with gzip. The compressed body is kept for later requests.
+    """
+    headers = (*headers, VARY)
+    codings = request.headers.get(b"accept-encoding", b"").lower().split(b",")
+    if b"gzip" in [coding.strip() for coding in codings]:
+        body, headers = _gzipped(body), (*headers, ("Content-Encoding", "gzip"))
+    return Response(200, body, content_type, headers)
+
+
+def error_response(error: PaymockError, request_id: str, key: str = "") -> Response:
+    """Return the response that carries `error` in the error envelope, without the API `key`. Specification:
+    "Errors".
+    """
+
+    def masked(text: str) -> str:
+        return text.replace(key, "***") if key else text
+
+    problems = (error.details or {}).items()
+    details = [Problem(field=masked(field), message=masked(message)) for field, message in problems]
+    body = ErrorDetail(code=error.kind.code, message=masked(error.message), request_id=request_id)
     if details:
         body.details = details
     headers = error.headers
@@ -104,16 +131,9 @@ def refusal(error: PaymockError, request: Request) -> Response:
     """Return the response that refuses `request`. The API key in it is masked: a refusal names unknown
     fields, and a client may send the key as a name; but 401 names none.
     """
-    response = error_response(error, request.id)
-    presented = request.headers.get(b"authorization", b"").split(b" ")[-1]
-    if error.status == 401 or len(presented) < _MIN_KEY_LENGTH or presented not in response.body:
-        return response
-    key, detail = presented.decode("latin-1"), msgspec.json.decode(response.body, type=ErrorEnvelope).error
-    detail.message = detail.message.replace(key, "***")
-    for problem in detail.details or ():
-        problem.field = problem.field.replace(key, "***")
-        problem.message = problem.message.replace(key, "***")
-    return replace(response, body=msgspec.json.encode(ErrorEnvelope(error=detail)))
+    key = request.headers.get(b"authorization", b"").split(b" ")[-1].decode("latin-1")
+    is_masked = error.status != 401 and len(key) >= _MIN_KEY_LENGTH
+    return error_response(error, request.id, key if is_masked else "")
 
 
 async def event_stream(

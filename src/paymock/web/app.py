@@ -106,4 +106,5 @@ def create_applications(
     app.metrics = RequestMetrics(app.routes, scenarios)
     routes = Routes()
     routes.add("GET", METRICS_PATH, Route(app.metrics.page))
-    return [app, app.for_address(routes, AllowedHosts(settings.addresses[1]))]
+    hosts = AllowedHosts(settings.addresses[1])
+    return [app, Application(routes, sandboxes, None, hosts, keyring, clock, log)]

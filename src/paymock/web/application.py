@@ -72,10 +72,6 @@ class Application:
         self.unknown_page: Handler | None = None
         """Answers browsers where there is no page, if set."""
 
-    def for_address(self, routes: Routes[Route], hosts: AllowedHosts) -> "Application":
-        """Return an application with other routes on the same sandboxes, for another address."""
-        return Application(routes, self._sandboxes, None, hosts, self.keyring, self._clock, self._log)
-
     async def close(self) -> None:
         await self._sandboxes.close()
 
@@ -157,10 +153,9 @@ class Application:
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = allowed_methods(match)
-            hint = " There is no list of payments: keep the `id` of each." * (
-                match.template == "/v1/payments"
-            )
-            message = f"This path answers to {allowed}.{hint}"
+            message = f"This path answers to {allowed}."
+            if match.template == "/v1/payments":
+                message += " There is no list of payments: keep the `id` of each."
             raise PaymockError("method_not_allowed", message, headers=[("Allow", allowed)])
         if route.needs_key:
             self.keyring.authenticate(request)

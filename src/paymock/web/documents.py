@@ -4,19 +4,15 @@ differs between servers is filled in when they are served. Specification: "Versi
 
 import json
 import re
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from paymock.http.checks import accepts_gzip
 from paymock.http.requests import Request
-from paymock.http.responses import Response
+from paymock.http.responses import VARY, Response, compressible
 from paymock.payments.files import Catalog
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.rules.timeline import summarize
@@ -25,7 +21,6 @@ from paymock.settings import DEFAULT_PORT
 PUBLIC, CONTROL = "openapi.yaml", "openapi-control.yaml"
 """The names of the two files."""
 
-_GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
 """The base URL in a document that no server has served."""
 
@@ -36,36 +31,22 @@ _EXAMPLE = re.compile(r"^( +(?:- )?(?:\w+: )?)(bsc|USDT|USDC)$", re.MULTILINE)
 
 
 class OpenApiDocument:
-    """The handler that answers with a document, which is made and compressed once. Its base URL is the one
-    that the client used, so that clients generated from it call this server.
+    """The handler that answers with a document. Its base URL is the one that the client used, so that clients
+    generated from it call this server.
     """
 
     def __init__(self, name: str, catalog: Catalog, scenarios: Mapping[str, Scenario]) -> None:
         own = [scenario for name, scenario in scenarios.items() if name not in SCENARIOS]
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-        text = with_catalog(with_scenarios(text, own), catalog)
-        self._start, self._end = (part.encode() for part in text.split(DEFAULT_SERVER, 1))
-        self._deflated = _deflated(self._start), _deflated(self._end, zlib.Z_FINISH)
+        self._text = with_catalog(with_scenarios(text, own), catalog)
 
     async def __call__(self, request: Request) -> Response:
-        url = base_url(request).encode()
-        body = self._start + url + self._end
+        body = self._text.replace(DEFAULT_SERVER, base_url(request), 1).encode()
         etag = f'"{blake2b(body, digest_size=8).hexdigest()}"'
-        headers = [("Cache-Control", "no-cache"), ("ETag", f"W/{etag}"), ("Vary", "Accept-Encoding")]
+        headers = (("Cache-Control", "no-cache"), ("ETag", f"W/{etag}"))
         if etag.encode() in request.headers.get(b"if-none-match", b""):
-            return Response(304, content_type=None, headers=(*headers,))
-        if accepts_gzip(request):
-            headers.append(("Content-Encoding", "gzip"))
-            end = struct.pack("<II", zlib.crc32(body), len(body))
-            body = _GZIP_HEADER + _deflated(url).join(self._deflated) + end
-        return Response(200, body, "application/yaml; charset=utf-8", (*headers,))
-
-
-@lru_cache(maxsize=64)  # for servers in one process
-def _deflated(part: bytes, flush: int = zlib.Z_FULL_FLUSH) -> bytes:
-    """A part of a DEFLATE stream that needs no other part."""
-    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return compressor.compress(part) + compressor.flush(flush)
+            return Response(304, content_type=None, headers=(*headers, VARY))
+        return compressible(request, body, "application/yaml; charset=utf-8", headers)
 
 
 def with_scenarios(text: str, scenarios: Sequence[Scenario]) -> str:
@@ -133,5 +114,5 @@ def example_payment(catalog: Catalog) -> dict[str, Any]:
 def base_url(request: Request) -> str:
     """The base URL that the client used. A proxy in front of the server tells its scheme."""
     scheme = "https" if request.headers.get(b"x-forwarded-proto") == b"https" else "http"
-    host = (request.header(b"host") or "").rstrip(":")
+    host = request.headers.get(b"host", b"").decode("latin-1").rstrip(":")
     return f"{scheme}://{host}{request.root_path}" if host else DEFAULT_SERVER

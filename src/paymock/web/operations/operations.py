@@ -53,10 +53,10 @@ class Operation(Struct, frozen=True, kw_only=True):
     tag: str
     summary: str
     description: str
-    reply: type | tuple[type, ...] | None
+    reply: type | tuple[type, ...] | None = None
     """The type of the body; of several types, the body is one, and the first is usual. `str`: plain text."""
 
-    status: int = 200
+    creates: bool = False
     request: type | None = None
     """The type of the body."""
 
@@ -77,6 +77,10 @@ class Operation(Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         return self.route.partition(" ")[2]
+
+    @property
+    def status(self) -> int:
+        return 204 if self.reply is None else 201 if self.creates else 200
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -117,6 +121,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
     parse: QueryParser[Any] | None = QueryParser(operation.query) if operation.query else None
     check = checker_for(operation.request) if operation.request else None
     encode, content_type = (str.encode, TEXT) if operation.reply is str else (_encode, JSON)
+    status = operation.status
 
     async def handle(request: Request) -> Response:
         await give_way()
@@ -144,14 +149,14 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         else:
             result = await call(called, request.sandbox, *arguments)
         if operation.reply is None:
-            return Response(operation.status, content_type=None)
+            return Response(status, content_type=None)
         replayed = False
         if operation.idempotency:
             result, replayed = result
         headers = (REPLAYED,) if replayed else ()
         if isinstance(data := getattr(result, "data", None), list):
             result = replace(result, data=await in_slices(msgspec.Raw(_encode(item)) for item in data))
-        return Response(operation.status, encode(result), content_type, headers)
+        return Response(status, encode(result), content_type, headers)
 
     return handle
 

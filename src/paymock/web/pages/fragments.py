@@ -313,15 +313,9 @@ def _funding(payment: Mapping[str, Any]) -> dict[str, int]:
     """The sums of a payment by their names, in raw units."""
     attempt = payment["attempts"][0]
     funding = attempt.get("funding", {})
-    due, pending, finalized, excess = (
-        int(value or 0)
-        for value in (
-            attempt["instructions"]["amounts"]["due"],
-            funding.get("amount_received_pending"),
-            funding.get("amount_received_finalized"),
-            funding.get("overpaid_amount"),
-        )
-    )
+    names = ("amount_received_pending", "amount_received_finalized", "overpaid_amount")
+    pending, finalized, excess = (int(funding.get(name) or 0) for name in names)
+    due = int(attempt["instructions"]["amounts"]["due"])
     missing = max(0, due - pending - finalized)
     return {"Due": due, "Pending": pending, "Finalized": finalized, "Missing": missing, "Excess": excess}
 

@@ -5,7 +5,6 @@ The pages name their scripts and styles by an address that changes with them; Sw
 template, by one that does not.
 """
 
-import gzip
 import json
 import math
 from collections.abc import Collection, Mapping
@@ -18,9 +17,8 @@ from msgspec.structs import replace
 
 from paymock import __version__
 from paymock.app.checkout import CheckoutService
-from paymock.http.checks import accepts_gzip
 from paymock.http.requests import Request
-from paymock.http.responses import TEXT, Response, error_response
+from paymock.http.responses import TEXT, Response, compressible, error_response
 from paymock.payments.files import Catalog
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.faults import FAULT_PRESETS, FAULT_ROWS
@@ -205,10 +203,7 @@ class StaticFile(Struct, frozen=True):
         if extension == "html":
             body = body.replace(b"<!-- documents -->", self.documents)
             body = body.replace(b'="/', b'="%b/' % request.root_path.encode())
-        headers = self.headers
-        if accepts_gzip(request):
-            body, headers = _compressed(body), (*headers, ("Content-Encoding", "gzip"))
-        return Response(200, body, _TYPES[extension], (*headers, ("Vary", "Accept-Encoding")))
+        return compressible(request, body, _TYPES[extension], self.headers)
 
 
 def static_files(*, with_control: bool, open_mode: bool) -> Mapping[str, StaticFile]:
@@ -224,11 +219,6 @@ def static_files(*, with_control: bool, open_mode: bool) -> Mapping[str, StaticF
         SWAGGER: index,
         **({SWAGGER_CONTROL: index} if with_control else {}),
     }
-
-
-@lru_cache(maxsize=64)
-def _compressed(body: bytes) -> bytes:
-    return gzip.compress(body, mtime=0)
 
 
 async def redirect_to_swagger(request: Request) -> Response:

@@ -150,11 +150,8 @@ def trace_of(request: Request) -> dict[str, str]:
     """Return the trace id and the parent id in the header `traceparent` (W3C Trace Context); nothing if it is
     absent, invalid or repeated.
     """
-    try:
-        match = _TRACEPARENT.fullmatch(request.header(b"traceparent") or "")
-    except ValueError:
-        match = None
+    match = _TRACEPARENT.fullmatch(request.headers.get(b"traceparent", b"").decode("latin-1"))
     # Later versions may append fields; version 00 has exactly four.
-    if match is None or (match[1] == "00" and match[4]):
+    if match is None or (match[1] == "00" and match[4]) or b"traceparent" in request.repeated:
         return {}
     return {"trace_id": match[2], "parent_id": match[3]}
