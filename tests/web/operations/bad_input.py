@@ -178,6 +178,7 @@ METHODS = [
       for method in ("GET", "POST", "DELETE", "FOO", "get", "!#$%&'*+.^_`|~", "A" * 64)
       if method not in allowed.split(", ")),
     *(Case(send("OPTIONS", path), 204, header=("allow", allowed)) for path, allowed in _ALLOWED.items()),
+    *cases(204, "", send("OPTIONS", "*")),
     *cases(
         400, "bad_request",
         *(send(method, "/v1/chains", AUTHORIZATION) for method in ("", "A" * 65, "G(T)", "CONNECT")),

@@ -1,5 +1,4 @@
 import httpx
-import pytest
 
 from paymock import __version__
 from tests.support.client import Api, error_of
@@ -27,22 +26,3 @@ def test_health_needs_no_key(api: Api) -> None:
     for path in ("/livez", "/readyz"):
         response = api.get(path, headers={"Authorization": ""})
         assert (response.status_code, response.json()) == (200, {"status": "ok", "version": __version__})
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/v1/chains", 200),
-        ("/v1/webhooks", 200),
-        ("/livez", 200),
-        ("/openapi.yaml", 200),
-        ("/swagger/", 200),
-        ("/v1/payments/pay_unknown", 404),
-        ("/v1/chains/", 404),
-    ],
-)
-def test_head_answers_like_get_without_the_body(api: Api, path: str, status: int) -> None:
-    got, headed = api.get(path), api.head(path)
-    assert (headed.status_code, headed.content) == (status, b"")
-    assert got.status_code == status
-    assert headed.headers["content-length"] == got.headers["content-length"]

@@ -27,10 +27,6 @@ _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
 
 _STATUSES = frozenset(HTTPStatus)
-_MESSAGES = {
-    after: f"An injected fault, with the requested status. {outcome} Retry as your client should."
-    for after, outcome in ((False, "Nothing was stored."), (True, "The request was carried out."))
-}
 _GATEWAY_PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
     "<hr><center>gateway</center>\r\n</body>\r\n</html>\r\n"
@@ -173,8 +169,10 @@ def requested_fault(header: str) -> Fault:
 
 
 def injected_error(fault: Fault) -> PaymockError:
+    outcome = "The request was carried out." if fault.after else "Nothing was stored."
+    message = f"An injected fault, with the requested status. {outcome} Retry as your client should."
     headers = _HEADERS.get(fault.number, ())
-    return PaymockError("injected_fault", _MESSAGES[fault.after], status=fault.number, headers=headers)
+    return PaymockError("injected_fault", message, status=fault.number, headers=headers)
 
 
 def _error_reply(fault: Fault, request: Request) -> Response:

@@ -17,12 +17,12 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from paymock.app.journal import Journal, StoredEntry, encode_entry
-from paymock.http.responses import REPLAYED
+from paymock.http.responses import REPLAYED, WARNING
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.public import CREATE_PAYMENT, Problem
 from paymock.text import without_secrets
-from paymock.web.telemetry.exchange import Exchange
+from paymock.web.telemetry.exchange import Exchange, OperationResponse
 
 MAX_DETAILS = 5
 """How many problems of a refused body an entry holds."""
@@ -77,7 +77,8 @@ class RequestLog:
     def request(self, exchange: Exchange) -> None:
         if not self.requests:
             return
-        response, warning = exchange.response, exchange.warning
+        response = exchange.response
+        warning = next((value for name, value in response.headers if name == WARNING), None)
         is_replayed = REPLAYED in response.headers
         method, path = self.masked(exchange.method), self.masked(exchange.path)
         fault = response.fault.text if response.fault else None
@@ -165,7 +166,8 @@ class RequestLog:
 def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox: str) -> bytes:
     """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
     response, payment, seen = exchange.response, exchange.payment, exchange.seen
-    target, refusal, mask = exchange.target, exchange.refusal, log.without_secrets
+    target = response.target if isinstance(response, OperationResponse) else None
+    refusal, mask = exchange.refusal, log.without_secrets
     payment_id, order_id, lead = exchange.payment_id, exchange.order_id, None
     if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):
         payment_id = None

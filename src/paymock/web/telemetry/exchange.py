@@ -4,14 +4,13 @@ connection, since entries of the journal are encoded long after their requests.
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal, Self
 
 import msgspec
 from msgspec.structs import asdict
 
 from paymock.http.requests import Request
-from paymock.http.responses import JSON, REPLAYED, WARNING, Response
+from paymock.http.responses import JSON, REPLAYED, Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.faults import Fault, FaultTarget
 from paymock.sandbox.sandboxes import CONFLICT
@@ -21,9 +20,6 @@ from paymock.schemas.public import ErrorDetail, ErrorEnvelope
 _TRACEPARENT = re.compile(
     "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
 )
-
-
-_NO_TRACE: Mapping[str, str] = MappingProxyType({})
 
 
 class OperationResponse(Response, frozen=True):
@@ -67,7 +63,7 @@ class Exchange(msgspec.Struct, gc=False):
     order_id: str | None = None
     fetch_site: bytes = b""
     idempotency_key: bytes = b""
-    trace: Mapping[str, str] = _NO_TRACE
+    trace: Mapping[str, str] = {}
     answered_at: int = 0
     virtual_at: int = 0
 
@@ -86,7 +82,7 @@ class Exchange(msgspec.Struct, gc=False):
             order_id_of(request),
             headers.get(b"sec-fetch-site", b""),
             headers.get(b"idempotency-key", b""),
-            trace_of(request) if b"traceparent" in headers else _NO_TRACE,
+            trace_of(request) if b"traceparent" in headers else {},
         )
 
     @property
@@ -98,10 +94,6 @@ class Exchange(msgspec.Struct, gc=False):
     @property
     def is_replayed(self) -> bool:
         return REPLAYED in self.carried_out.headers
-
-    @property
-    def warning(self) -> str | None:
-        return next((value for name, value in self.response.headers if name == WARNING), None)
 
     @property
     def payment(self) -> RenderedPayment | None:
@@ -132,11 +124,6 @@ class Exchange(msgspec.Struct, gc=False):
         if response.error is None or response.content_type != JSON or self.carried_out.status == 201:
             return None
         return msgspec.json.decode(response.body, type=ErrorEnvelope).error
-
-    @property
-    def target(self) -> FaultTarget | None:
-        """What the fault rules compared."""
-        return self.response.target if isinstance(self.response, OperationResponse) else None
 
 
 def order_id_of(request: Request) -> str | None:

@@ -1,6 +1,3 @@
-from concurrent.futures import ThreadPoolExecutor
-
-import httpx
 import pytest
 
 from paymock.app import control as control_service
@@ -30,19 +27,6 @@ class TestDeposits:
         replies = [api.post(f"/_mock/payments/{payment['id']}/deposits", json=body) for body in bodies]
         assert [[*fields_of(reply)] for reply in replies] == [["amount"]] * 3 + [["asset"]]
         assert api.payment(payment["id"]) == payment
-
-    def test_one_key_makes_one_deposit(self, api: Api, server: RunningServer, contract: Contract) -> None:
-        payment = api.created("no_payment_expired")
-
-        def make(_: int) -> httpx.Response:
-            with Api(server.url, contract, api.api_key) as own:
-                return own.deposit(payment, 7, key="deposit-1001")
-
-        with ThreadPoolExecutor(16) as threads:
-            replies = list(threads.map(make, range(16)))
-        assert len({reply.content for reply in replies}) == 1
-        assert ["idempotent-replayed" in reply.headers for reply in replies].count(False) == 1
-        assert [made["amount"] for made in api.payment(payment["id"])["attempts"][0]["deposits"]] == ["7"]
 
 
 class TestLists:
