@@ -22,7 +22,7 @@ from paymock.rules import identifiers
 from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.scenarios import SCENARIOS
-from paymock.rules.timeline import CREATED, simulate
+from paymock.rules.timeline import CREATED, simulate, state_at
 from paymock.sandbox.sandboxes import CONFLICT, KeyedRequest, conflict
 from paymock.schemas import json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
@@ -99,8 +99,9 @@ def payment_examples() -> Mapping[str, tuple[str, int]]:
 def all_examples() -> Mapping[str, Example]:
     """Every example by name."""
     created = record("happy_path")
+    created_view = views.view(created, CREATED)
     endpoint = views.create_endpoint_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
-    finalized = views.render(created, NOW + 13_000)
+    finalized = views.view(created, state_at(views.states(created), 13_000))
     chain, assets = CATALOG.chains[CHAIN], CATALOG.assets(CHAIN) or {}
     all_by_name = {
         "create_payment": Example("Every field", PAYMENT),
@@ -108,9 +109,7 @@ def all_examples() -> Mapping[str, Example]:
             "Only what is required",
             {name: value for name, value in PAYMENT.items() if name not in _OPTIONAL_FIELDS},
         ),
-        "payment_created": _example(
-            "Just created: show the customer the instructions", views.render(created, NOW)
-        ),
+        "payment_created": _example("Just created: show the customer the instructions", created_view),
         "attempts": _example("The funding is final", {"data": finalized.attempts}),
         "chains": _example("The supported chains", {"data": list(CATALOG.chains.values())}),
         "assets": _example("The assets of one chain", {"data": list(assets.values())}),
@@ -124,7 +123,7 @@ def all_examples() -> Mapping[str, Example]:
         "healthy": Example("Healthy", {"status": "ok", "version": __version__}),
     }
     for name, (scenario, age) in payment_examples().items():
-        payment = views.render(record(scenario), NOW + age)
+        payment = views.view(record(scenario), state_at(views.states(record(scenario)), age))
         all_by_name[name] = _example(f"{scenario}, {age // 1000} s after creation: {payment.status}", payment)
     all_by_name |= CONTROL_REQUESTS
     for code in ERRORS:

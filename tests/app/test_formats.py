@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paymock.payments.records import READABLE_FORMATS, RECORD_FORMAT, PaymentRecord, decode_payment
+from paymock.payments.records import READABLE_FORMATS, RECORD_FORMAT, PaymentRecord, decode_as
 from paymock.sandbox.sandboxes import decode_metadata, load_metadata
 from paymock.stores.base import StoreError
 from paymock.stores.sqlite.store import SqliteStore
@@ -64,7 +64,7 @@ def test_a_store_of_a_readable_format_is_upgraded_with_its_payments(tmp_path: Pa
         rows = connection.execute("SELECT name FROM sandbox WHERE name NOT GLOB 'origin*'").fetchall()
     for sandbox in [name for (name,) in rows if "." not in name]:
         [(_, stored)] = run(store, store.page(sandbox, PaymentRecord.KIND, limit=2))
-        assert decode_payment(stored).order_id == "1001"
+        assert decode_as(PaymentRecord, stored).order_id == "1001"
 
 
 def test_what_is_not_noted_any_more_is_ignored(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from paymock.app.faults import FaultInjection
 from paymock.app.journal import StoredEntry, encode_entry
 from paymock.app.payments import PaymentsService
 from paymock.payments.files import load_catalog
-from paymock.payments.records import EndpointRecord, StoreMetadata, decode_payment
+from paymock.payments.records import EndpointRecord, PaymentRecord, StoreMetadata, decode_as
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.log_buffer import Entry
@@ -101,7 +101,7 @@ async def check_noted_store(store: Store) -> None:
     snapshot = await app.sandboxes.snapshot(sandbox)
     [payment] = await store.get(sandbox, app.sandboxes.token(snapshot, "order-1001-payment"))
     assert payment is not None
-    assert decode_payment(payment).order_id == "1001"
+    assert decode_as(PaymentRecord, payment).order_id == "1001"
     assert await store.count(sandbox, EndpointRecord.KIND) == 1
     assert (await app.control.clock(sandbox)).speed == 10
     assert [rule.fault for rule in (await app.control.fault_rules.list(sandbox)).data] == ["status=503"]

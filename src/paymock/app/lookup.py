@@ -200,7 +200,7 @@ class OrderSearch:
         while True:
             page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
             new = [(position, stored) for position, stored in page if position > searched]
-            heads = (records.decode_head(stored) for _, stored in new if wanted in stored)
+            heads = (records.decode_as(PaymentHead, stored) for _, stored in new if wanted in stored)
             found = next((head.token for head in heads if head.order_id == self._order_id), None)
             if new:
                 self._searched, before = max(self._searched, new[0][0]), new[-1][0]
@@ -239,7 +239,7 @@ async def newest_payments(
         (position, stored, head)
         for position, stored in page
         if all(text in stored for text in texts)
-        and payment_filter.matches(head := records.decode_head(stored))
+        and payment_filter.matches(head := records.decode_as(PaymentHead, stored))
     )
     snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in matching))
     payments = []

@@ -9,11 +9,12 @@ from paymock.app.lookup import find_payment
 from paymock.payments import records, views
 from paymock.payments.files import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord
-from paymock.payments.timelines import RenderedPayment, rendered_at_creation
+from paymock.payments.timelines import RenderedPayment, rendered
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
 from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
+from paymock.rules.timeline import CREATED
 from paymock.sandbox.notifier import give_way
 from paymock.sandbox.sandboxes import Creation, KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
@@ -96,7 +97,7 @@ class PaymentsService:
             payment_id = PAYMENT_PREFIX + created.record.token
             with suppress(PaymockError):  # deleted since, or the store does not answer
                 status = (await find_payment(self._sandboxes, request.sandbox, payment_id)).status
-        payment = timeline.at_creation if timeline else rendered_at_creation(created.record)
+        payment = timeline.at_creation if timeline else rendered(created.record, CREATED)
         scenario = created.record.scenario
         return PaymentCreation(payment, scenario, created.replayed, _key_expired(created), status)
 

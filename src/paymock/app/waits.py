@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from paymock.app.journal import LENGTH, Journal, RequestFilter, StoredEntry, public_entry
 from paymock.app.lookup import OrderSearch, PaymentSnapshot, find_payment
 from paymock.payments import records
-from paymock.payments.records import PaymentRecord
+from paymock.payments.records import PaymentHead, PaymentRecord
 from paymock.sandbox.notifier import Index, Waiter, give_way, in_slices
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
@@ -224,7 +224,9 @@ class _Additions:
                             stored = [payment for _, payment in page]
                             number = stored.index(newest_payment) if newest_payment in stored else len(stored)
                             if number < limit:
-                                orders = {records.decode_head(new).order_id for new in stored[:number]}
+                                orders = {
+                                    records.decode_as(PaymentHead, new).order_id for new in stored[:number]
+                                }
                                 break
                         newest_payment = stored[0] if stored else b""
                         for waiter in chain.from_iterable(self.orders.get(order, ()) for order in orders):

@@ -48,24 +48,10 @@ def rendered(record: PaymentRecord, state: State, ahead: int = 0) -> RenderedPay
     return RenderedPayment(payment_id, record.order_id, state.status, state.at, json, ahead)
 
 
-def rendered_at_creation(record: PaymentRecord) -> RenderedPayment:
-    """The payment as it was created: until then, payments of all scenarios have the same JSON."""
-    return rendered(record, CREATED)
-
-
 class PaymentTimeline:
     """A payment and all its states: its record, decoded and as `stored`, and what tests have done to it."""
 
-    __slots__ = (
-        "_begin",
-        "_end",
-        "_rendered",
-        "_state",
-        "_stored",
-        "created_at",
-        "scripted",
-        "simulation",
-    )
+    __slots__ = ("_begin", "_end", "_rendered", "_state", "_stored", "created_at", "scripted", "simulation")
 
     def __init__(self, record: PaymentRecord, stored: bytes, simulation: SimulationRecord) -> None:
         self._stored = stored
@@ -82,7 +68,7 @@ class PaymentTimeline:
     @property
     def record(self) -> PaymentRecord:
         """The payment as it was created. It is decoded each time, since reads do not need it."""
-        return records.decode_payment(self._stored)
+        return records.decode_as(PaymentRecord, self._stored)
 
     def with_simulation(self, simulation: SimulationRecord) -> "PaymentTimeline":
         return PaymentTimeline(self.record, self._stored, simulation)
@@ -141,7 +127,7 @@ class PaymentTimeline:
 
     @property
     def at_creation(self) -> RenderedPayment:
-        return rendered_at_creation(self.record) if self.scripted is None else self.rendered_at(0)
+        return rendered(self.record, CREATED) if self.scripted is None else self.rendered_at(0)
 
 
 class PaymentTimelines:
@@ -169,7 +155,7 @@ class PaymentTimelines:
 @lru_cache(MAX_STATES)
 def _states(stored: bytes, deposits: tuple[DepositRecord, ...]) -> tuple[State, ...]:
     """The states of a payment, which a timeline would keep for too long."""
-    return views.states(records.decode_payment(stored), SimulationRecord(deposits=deposits))
+    return views.states(records.decode_as(PaymentRecord, stored), SimulationRecord(deposits=deposits))
 
 
 def _timeline(stored: bytes, simulation: bytes | None) -> PaymentTimeline | None:

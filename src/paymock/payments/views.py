@@ -3,7 +3,6 @@ webhook endpoints; and scenarios as the control API shows them. Specification: "
 object".
 """
 
-import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -31,7 +30,6 @@ from paymock.rules.timeline import (
     example_states,
     scenario_timeline,
     simulate,
-    state_at,
     visible,
 )
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
@@ -61,9 +59,6 @@ from paymock.schemas.validation import Problems, checker_for, converter_for, val
 
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request has none, in milliseconds."""
-
-_TOKENS = re.compile(r"(?=.*[1-9])([0-9]{1,40})(?:\.([0-9]{1,40}))?")
-"""A positive decimal number, as an amount in whole tokens."""
 
 _convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
 _check_endpoint = checker_for(CreateWebhookEndpoint)
@@ -144,13 +139,6 @@ def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps
         fee=str(fee),
         other_asset=catalog.another_asset(receive.chain, receive.asset),
         custom_scenario=stored_scenario(context.scenario),
-    )
-
-
-def render(record: PaymentRecord, now: int, simulation: SimulationRecord = NO_SIMULATION) -> Payment:
-    """The payment at `now`, in milliseconds since the epoch. Specification: "Payment object"."""
-    return view(
-        record, state_at(states(record, simulation), age_at(record.created_at, now, simulation.time_offset))
     )
 
 
@@ -265,12 +253,9 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
             problem = f"must be the same as receive.{name}: there is no other route"
             problems.setdefault(f"pay_with[0].{name}", problem)
     chain, asset = receive
-    if chain and asset and catalog.has_asset(chain, asset) and "raw" in problems.get("receive.amount", ""):
-        decimals = (catalog.assets(chain) or {})[asset].decimals
-        match = _TOKENS.fullmatch(str(body["receive"]["amount"]))
-        whole, fraction = match.groups("") if match and len(match[2] or "") <= decimals else ("1", "")
-        tokens, raw = f"{whole}.{fraction}".rstrip("."), int(whole + fraction.ljust(decimals, "0"))
-        problems["receive.amount"] += f'; {tokens} {asset} on {chain} is "{raw}"'
+    assets = catalog.assets(chain) if chain else None
+    if assets and asset and asset in assets and "raw" in problems.get("receive.amount", ""):
+        problems["receive.amount"] += f'; 1 {asset} on {chain} is "{10 ** assets[asset].decimals}"'
 
 
 def _text_at(body: Any, *path: str | int) -> str | None:

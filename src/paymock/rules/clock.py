@@ -20,7 +20,6 @@ MAX_ADVANCE = 31_536_000
 MAX_PROPAGATION_MS = 50
 """The time within which every process learns of a change: the longest delay of a change of speed."""
 
-
 _EARLIEST_NOW, _LATEST_NOW = 946_684_800_000, 4_133_980_799_999
 """The first millisecond of the year 2000 and the last of 2100: to what a clock can be set."""
 
@@ -66,9 +65,8 @@ class ClockSetting(NamedTuple):
             return self
         since = max(real + delay, self.since_real)
         previous_speed = self.speed if since == real + delay else self.previous_speed
-        return ClockSetting(
-            since, self.at(since), abs(speed), previous_speed if delay else 0
-        )  # abs: -0.0 is 0
+        # -0.0 becomes 0.
+        return ClockSetting(since, self.at(since), abs(speed), previous_speed if delay else 0)
 
     def advanced(self, milliseconds: int) -> "ClockSetting":
         return self._replace(since_virtual=self.since_virtual + milliseconds)
@@ -79,10 +77,8 @@ class ClockSetting(NamedTuple):
         """
         if virtual <= self.at(real):
             return 0
-        if real < self.since_real and virtual <= self.since_virtual:
-            return (
-                self.since_real - real
-            )  # reached before the pending change of speed, or at the latest with it
+        if real < self.since_real and virtual <= self.since_virtual:  # reached by a pending change of speed
+            return self.since_real - real
         if not self.speed or virtual > LATEST:
             return None
         reached = self.since_real + (virtual - self.since_virtual) / self.speed

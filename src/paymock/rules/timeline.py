@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from enum import IntEnum, auto
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
+from itertools import zip_longest
 from typing import NamedTuple
 
 from paymock.rules.scenarios import (
@@ -173,24 +174,14 @@ def state_at(states: Sequence[State], elapsed: int) -> State:
 
 
 def visible(states: Sequence[State]) -> list[State]:
-    """The states that last at least a millisecond, so that a read can show them."""
-    return [
-        state
-        for state, after in zip(states, (*states[1:], None), strict=True)
-        if not after or after.at > state.at
-    ]
+    """The states that a read can show: the last of those that begin in the same millisecond."""
+    return [*{state.at: state for state in states}.values()]
 
 
 def changed_deposit(before: State, after: State) -> int | None:
     """The number, from 0, of the deposit that differs between two consecutive states; None if none does."""
-    return next(
-        (
-            number
-            for number, deposit in enumerate(after.deposits)
-            if number >= len(before.deposits) or before.deposits[number] != deposit
-        ),
-        None,
-    )
+    pairs = zip_longest(before.deposits, after.deposits)
+    return next((number for number, (old, new) in enumerate(pairs) if old != new), None)
 
 
 def describe_change(before: State, after: State) -> str:
@@ -299,9 +290,9 @@ def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _O
         return state, ()
     received = state.received_finalized
     if received > due:
-        return _with_status(state, event.at, PaymentStatus.OVERPAID_REVIEW), ()
+        return State(event.at, PaymentStatus.OVERPAID_REVIEW, state.deposits), ()
     if received == due:
-        return _with_status(state, event.at, PaymentStatus.PAYMENT_FINALIZED), (
+        return State(event.at, PaymentStatus.PAYMENT_FINALIZED, state.deposits), (
             Event(event.at + SETTLEMENT_PENDING_AFTER, EventKind.SETTLEMENT_DUE),
             Event(event.at + SETTLEMENT_SUBMITTED_AFTER, EventKind.PAYOUT_SENT),
             Event(event.at + SETTLEMENT_OUTCOME_AFTER, EventKind.PAYOUT_DECIDED),
@@ -312,13 +303,13 @@ def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _O
 def _deposit_rejected(state: State, event: Event, due: int, world: World) -> _Outcome:
     state = _with_deposit(state, event, DepositStatus.REJECTED)
     if state.status in _FUNDING:
-        state = _with_status(state, event.at, PaymentStatus.MANUAL_REVIEW)
+        state = State(event.at, PaymentStatus.MANUAL_REVIEW, state.deposits)
     return state, ()
 
 
 def _payment_window_closed(state: State, event: Event, due: int, world: World) -> _Outcome:
     if state.status is PaymentStatus.AWAITING_PAYMENT:
-        return _with_status(state, event.at, PaymentStatus.EXPIRED), ()
+        return State(event.at, PaymentStatus.EXPIRED, state.deposits), ()
     if state.status is PaymentStatus.PAYMENT_DETECTED:
         return _underpaid(state, event.at), ()
     return state, ()
@@ -335,18 +326,14 @@ def _settlement_advanced(state: State, event: Event, due: int, world: World) -> 
         after = PaymentStatus.COMPLETED if world.payout_succeeds else PaymentStatus.FAILED
     if state.status is not before:  # an excess or another asset arrived in between
         return state, ()
-    return _with_status(state, event.at, after), ()
+    return State(event.at, after, state.deposits), ()
 
 
 def _underpaid(state: State, at: int) -> State:
     """The state after the payment window has closed: underpaid, once no deposit is unsettled any more."""
     if any(deposit.unsettled for deposit in state.deposits):
         return state
-    return _with_status(state, at, PaymentStatus.UNDERPAID_EXPIRED)
-
-
-def _with_status(state: State, at: int, status: PaymentStatus) -> State:
-    return State(at, status, state.deposits)
+    return State(at, PaymentStatus.UNDERPAID_EXPIRED, state.deposits)
 
 
 def _with_deposit(state: State, event: Event, status: DepositStatus) -> State:

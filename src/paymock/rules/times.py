@@ -1,7 +1,7 @@
 """Times: integers of milliseconds since the Unix epoch internally, RFC 3339 on the wire."""
 
 import re
-from calendar import monthrange
+from calendar import monthrange, timegm
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -12,10 +12,8 @@ _TIME = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,100}))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-5][0-9]))"
 )
-_UNITS = ("month", "day", "hour", "minute", "second", "hour of the offset")
-_DAYS_IN_400_YEARS = 146_097
+_UNITS = ("year", "month", "day", "hour", "minute", "second", "hour of the offset")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @lru_cache(maxsize=1024)  # a payment repeats its times, and so do payments of one moment
@@ -36,7 +34,7 @@ def parse_rfc3339(text: str) -> int | None:
     """`text` in milliseconds since the epoch, or None when it is not an RFC 3339 time with an offset.
 
     Stricter than `datetime.fromisoformat`, which accepts week dates, the basic format and a missing offset.
-    Digits beyond the millisecond are dropped. A leap second is the first one of the next month.
+    Digits beyond the millisecond are dropped. A leap second is the first one of the next day.
     """
     at = _read(text)
     return at if isinstance(at, int) else None
@@ -54,17 +52,14 @@ def _read(text: str) -> int | str:
     if match is None:
         return "must be an RFC 3339 time with an offset: 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00"
     *texts, fraction, sign = match.group(1, 2, 3, 4, 5, 6, 9, 10, 7, 8)
-    year, *numbers = (int(text or 0) for text in texts)
-    month, day, hour, minute, second, zone_hour, zone_minute = numbers
-    alike = 400 + year % 400  # the calendar repeats; the years 0 and 10000, in UTC, are none of `datetime`
-    days = monthrange(alike, month)[1] if 1 <= month <= 12 else 31
-    for unit, number, most in zip(_UNITS, numbers, (12, days, 23, 59, 60, 23), strict=False):
-        least = int(unit in ("month", "day"))
+    numbers = year, month, *_, second, zone_hour, zone_minute = [int(text or 0) for text in texts]
+    days = monthrange(year, month)[1] if 1 <= month <= 12 else 31
+    for unit, number, most in zip(_UNITS, numbers, (9999, 12, days, 23, 59, 60, 23), strict=False):
+        least = int(unit in ("year", "month", "day"))
         if not least <= number <= most:
             return f"must be a time that exists: the {unit} is from {least} to {most}, not {number}"
-    offset = timedelta(hours=zone_hour, minutes=zone_minute) * (-1 if sign == "-" else 1)
-    moment = datetime(alike, month, day, hour, minute, tzinfo=UTC) - offset + timedelta(seconds=second)
-    if second == 60 and (moment.day, moment.hour, moment.minute) != (1, 0, 0):
-        return "must be a time that exists: second 60 is a leap second, which ends a month in UTC"
-    days = (year - alike) // 400 * _DAYS_IN_400_YEARS
-    return (moment - _EPOCH) // _MILLISECOND + days * 86_400_000 + int((fraction or "")[:3].ljust(3, "0"))
+    offset = (zone_hour * 3600 + zone_minute * 60) * (-1 if sign == "-" else 1)
+    seconds = timegm(tuple(numbers[:6])) - offset
+    if second == 60 and seconds % 86_400:
+        return "must be a time that exists: second 60 is a leap second, which ends a day in UTC"
+    return seconds * 1000 + int((fraction or "")[:3].ljust(3, "0"))
