@@ -55,10 +55,6 @@ _SHARED_ON_LINUX = (
 )
 
 
-def _is_number(value: object, *types: type) -> bool:
-    return isinstance(value, types) and not isinstance(value, bool)
-
-
 class SettingsError(ValueError):
     """Invalid settings; the message is one line for the terminal."""
 
@@ -125,7 +121,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, minimum, maximum in _RANGES:
             value = getattr(self, name)
-            if value is not None and not (_is_number(value, int) and minimum <= value <= maximum):
+            if value is not None and not (type(value) is int and minimum <= value <= maximum):
                 raise SettingsError(f"{name} must be a number from {minimum} to {maximum}, not {value!r}")
         for name, pattern, message in _PATTERNS:
             if not all(pattern.fullmatch(value) for value in getattr(self, name)):
@@ -133,7 +129,7 @@ class Settings:
         address, *metrics = self.addresses
         anybody = self.open_mode and not self.open
         in_memory, in_redis = self.store == MEMORY_STORE, self.store.startswith("redis")
-        has_speed = _is_number(self.speed, int, float) and is_speed(self.speed)
+        has_speed = type(self.speed) in (int, float) and is_speed(self.speed)
         wrong_now = self.now is not None and now_problem(self.now)
         is_empty = self.host == "" or (self.ready_file is not None and not self.ready_file.name)
         has_root_path = re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path)

@@ -32,17 +32,14 @@ ANY_FILE = {
     "no file": (None, "cannot read"),
     "deep arrays": (b"a = " + b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
     "deep tables": (b"a = " + b"{a=" * 3_000 + b"1" + b"}" * 3_000, "nested too deeply"),
-    "many digits": (b"\na = " + b"9" * 5_000, "cannot be used: a: too many digits (at line 2)"),
+    "many digits": (b"\na = " + b"9" * 5_000, "cannot be used: a number has too many digits"),
     "too large": (b"\n" * (2**20 + 1), "it is larger than"),
 }
 CATALOGS = ANY_FILE | {
     "empty": (b"", "cannot be used"),
     "arrays for chains": (b"chains = " + b"[" * 200 + b"]" * 200, "cannot be used"),
     "line ends in a name": (b'[[chains]]\n"a\\nb\\r\\u2028" = 1', r"chain 1: a\nb\r\u2028 is not"),
-    "a broken asset": (
-        ONE_CHAIN.replace("18 }", "18").encode(),
-        "cannot be used: chain one: Invalid initial",
-    ),
+    "a broken asset": (ONE_CHAIN.replace("18 }", "18").encode(), "cannot be used: chain one: Invalid"),
     "chain id beyond 64 bits": (ONE_CHAIN.replace("= 1\n", f"= {2**70}\n").encode(), "chain_id"),
 }
 SCENARIO_FILES = ANY_FILE | {
@@ -51,16 +48,6 @@ SCENARIO_FILES = ANY_FILE | {
         "cannot be used: scenario two_halves: plus: Cannot overwrite a value (at ",
     ),
     "no name": (b"[[scenario]]\n[[scenario]]\nname = [", "cannot be used: scenario 2: name: Invalid"),
-    "an amount of many digits": (
-        TWO_HALVES.encode()
-        + b"[[scenario]]\nname = 'b'\n[[scenario.sending]]\nat = 5\nplus = "
-        + b"9" * 5_000,
-        "cannot be used: scenario b: plus: too many digits (at line 18)",
-    ),
-    "line ends in a name": (
-        b'[[scenario]]\nname = "x"\n"a\\nb\\u2028" = 1',
-        r"scenario x: a\nb\u2028 is not a field",
-    ),
 }
 
 
@@ -134,10 +121,7 @@ def test_the_built_in_catalog_has_the_documented_chains_and_decimals() -> None:
     }  # fmt: skip
     for chain, decimals in (("bsc", 18), ("ethereum", 6)):
         assets = catalog.assets(chain) or {}
-        assert {name: assets[name].decimals for name in ("USDT", "USDC")} == {
-            "USDT": decimals,
-            "USDC": decimals,
-        }
+        assert [assets[name].decimals for name in ("USDT", "USDC")] == [decimals, decimals]
 
 
 def test_every_built_in_contract_address_has_a_valid_checksum() -> None:

@@ -20,7 +20,6 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import Override, SandboxRecord
 from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import Scenario, Sending, scenario_of, stored_scenario
-from paymock.rules.timeline import Transfer
 from tests.support.client import order
 from tests.support.courses import COURSES
 
@@ -160,11 +159,6 @@ def test_another_record_is_no_payment() -> None:
         with pytest.raises(PaymockError) as caught:
             decode_as(record_type, encode(EndpointRecord("t", b"", 9, "https://merchant.example", [], None)))
         assert caught.value.kind.code == "store_unavailable"
-
-
-def test_simulated_deposits_are_transfers() -> None:
-    deposit = DepositRecord("token", b"", "payment", 5_000, "7", "USDC")
-    assert SimulationRecord(deposits=(deposit,)).transfers == (Transfer(5_000, 7, "USDC"),)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93\xa7payment", b"\x91\xa7refunds", "text", 1])

@@ -22,6 +22,7 @@ def test_a_frozen_clock_stands_still_and_moves_when_advanced() -> None:
     frozen = ClockSetting(NOON, NOON, 1).with_speed(0, NOON + 500)
     assert [frozen.at(NOON + elapsed) for elapsed in (500, 10**9)] == [NOON + 500] * 2
     assert frozen.advanced(45_000).at(NOON + 10**10) == NOON + 45_500
+    assert frozen.real_delay(NOON, NOON) == 0
 
 
 @given(changes)
@@ -51,10 +52,6 @@ def test_the_real_delay_reaches_the_virtual_time(speed: float, passed: int, dist
         assert delay is not None
         assert clock.at(real + int(delay) + 1) >= target
         assert clock.at(real + int(delay) - 2) < target
-
-
-def test_the_real_delay_to_the_present_is_zero() -> None:
-    assert ClockSetting(NOON, NOON, 1).real_delay(NOON, NOON) == 0
 
 
 @given(speeds, st.integers(0, 10**6))

@@ -1,6 +1,6 @@
 import pytest
 
-from paymock.rules.errors import ERRORS, PaymockError
+from paymock.rules.errors import ERRORS
 from paymock.rules.faults import FaultKind
 from paymock.rules.scenarios import SCENARIOS
 
@@ -16,14 +16,3 @@ def test_the_table_names_all_kinds_of_faults_and_scenarios_and_what_a_fault_does
     assert all(f" {kind}" in ERRORS["invalid_fault"].remedy for kind in FaultKind)
     assert all(name in ERRORS["invalid_scenario"].remedy for name in (*SCENARIOS, "--scenarios"))
     assert "`after`: the request is carried out" in ERRORS["injected_fault"].meaning
-
-
-def test_without_a_message_an_error_says_what_it_means_and_what_to_do() -> None:
-    error = PaymockError("chain_not_found")
-    assert str(error) == error.message
-    assert error.message == "No supported chain has that identifier. Use an `id` from `GET /v1/chains`."
-
-
-def test_a_message_and_a_status_replace_those_of_the_table() -> None:
-    error = PaymockError("injected_fault", "As requested.", status=418)
-    assert (error.kind.code, error.status, error.message) == ("injected_fault", 418, "As requested.")

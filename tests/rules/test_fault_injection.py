@@ -1,7 +1,5 @@
 """What a request gets of the fault rules and overrides of its sandbox."""
 
-from collections.abc import Mapping
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +12,6 @@ from paymock.rules.fault_injection import (
     SandboxRecord,
     decide,
     first_for,
-    take_scenario,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -65,11 +62,6 @@ def decided(
     return decision
 
 
-def uses(queue: tuple[Override, ...]) -> Mapping[str, int]:
-    """How often the limited overrides of a queue can still be taken."""
-    return {str(number): one.times for number, one in enumerate(queue) if one.times is not None}
-
-
 @given(RECORDS, TARGETS, st.integers(1, 3))
 def test_each_rule_counts_what_it_selects_and_at_most_the_first_due_applies(
     record: SandboxRecord, target: FaultTarget, attempt: int
@@ -97,16 +89,6 @@ def test_what_is_not_an_accepted_creation_takes_no_fault_and_no_fault_takes_a_sc
 ) -> None:
     assert decided(record, target, attempt, takes_override=False).after.faults == record.faults
     assert decided(record, target, attempt).after.scenarios == record.scenarios
-
-
-@given(RECORDS, ORDERS)
-def test_a_creation_takes_the_first_scenario_for_its_order(
-    record: SandboxRecord, order_id: str | None
-) -> None:
-    after, scenario = take_scenario(record, order_id)
-    assert scenario == first_for(record.scenarios, order_id)
-    left = record.scenarios if scenario is None else without(record.scenarios, scenario)
-    assert after == replace(record, scenarios=left)
 
 
 @given(st.integers(0, 3), st.integers(1, 3))

@@ -2,14 +2,7 @@
 
 import pytest
 
-from paymock.rules.faults import (
-    FAULT_PRESETS,
-    FAULT_ROWS,
-    Fault,
-    FaultKind,
-    fault_problem,
-    parse_fault,
-)
+from paymock.rules.faults import FAULT_PRESETS, FAULT_ROWS, Fault, FaultKind, fault_problem, parse_fault
 
 S, D, T = FaultKind.STATUS, FaultKind.DELAY, FaultKind.TRUNCATE
 
@@ -60,27 +53,12 @@ def test_any_other_text_is_not_a_fault(text: str) -> None:
     assert "status=CODE (400 to 599; 200 needs html)" in (fault_problem(text) or "")
 
 
-@pytest.mark.parametrize(
-    ("text", "prevents", "loses_reply"),
-    [
-        ("status=503", True, False),
-        ("status=503; after", False, False),
-        ("delay=1", False, False),
-        ("drop", False, True),
-        ("reset; before", True, True),
-        ("hang", False, True),
-        ("hold", False, False),
-        ("hold; before", False, False),
-        ("extra", False, False),
-        ("truncate=1", False, False),
-    ],
-)
-def test_a_fault_says_whether_the_request_is_carried_out_and_answered(
-    text: str, *, prevents: bool, loses_reply: bool
-) -> None:
-    fault = parse_fault(text)
-    assert fault
-    assert (fault.prevents, fault.loses_reply) == (prevents, loses_reply)
+def test_a_fault_says_whether_the_request_is_carried_out_and_answered() -> None:
+    texts = ["status=503", "status=503; after", "delay=1", "drop", "reset; before", "hang", "hold"]
+    texts += ["hold; before", "extra", "truncate=1"]
+    faults = [fault for fault in map(parse_fault, texts) if fault]
+    assert [fault.text for fault in faults if fault.prevents] == ["status=503", "reset; before"]
+    assert [fault.text for fault in faults if fault.loses_reply] == ["drop", "reset; before", "hang"]
 
 
 def test_the_table_has_an_example_of_each_kind() -> None:

@@ -2,14 +2,7 @@ from typing import Any
 
 import pytest
 
-from paymock.schemas.control import (
-    AddFault,
-    Advance,
-    AdvancePayment,
-    MakeDeposit,
-    SetClock,
-    SetNext,
-)
+from paymock.schemas.control import AddFault, Advance, AdvancePayment, MakeDeposit, SetClock, SetNext
 from paymock.schemas.validation import Problems, checker_for
 
 
@@ -42,17 +35,7 @@ from paymock.schemas.validation import Problems, checker_for
         (SetNext, {"times": 2.0}, {}),
         (SetNext, {"times": 1.5}, {"times": "must be an integer, at least 1 and at most 1,000,000"}),
         (SetNext, {"scenario": "late", "fault": "503"}, {"fault": "status=CODE"}),
-        (
-            SetNext,
-            {"course": {"name": "late_payment", "sending": [{"share": "1:2", "plus": None}], "status": 1}},
-            {
-                "course.name": "must not be one of the eight",
-                "course.sending[0].at": "is required",
-                "course.sending[0].share": "must be a fraction of due",
-                "course.sending[0].plus": "must not be null",
-                "course.status": "is not a field; known here: name, simulates, payout_succeeds",
-            },
-        ),
+        (SetNext, {"course": {"sending": [{}]}}, {"course.sending[0].at": "is required"}),
     ],
 )
 def test_the_problems_of_a_body(wire_type: type, body: dict[str, Any], problems: dict[str, str]) -> None:

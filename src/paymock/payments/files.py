@@ -26,8 +26,6 @@ _TABLE = re.compile(r"\s*\[\[\s*([a-z]+?)s?\s*\]\]")
 _LABEL = re.compile(r"""\s*(?:name|id)\s*=\s*["']([a-z0-9_-]{1,64})["']""")
 _FIELD = re.compile(r"\s*([A-Za-z0-9_-]{1,64})\s*=")
 _LINE = re.compile(r"at line ([0-9]+)")
-_MANY_DIGITS = re.compile("[0-9_]{4300,}")
-"""What Python does not convert to an integer."""
 _ENTRY = re.compile(r"([a-z]+?)(s?)\[([0-9]+)\]\.?(.*)", re.DOTALL)
 """The path of a problem in an entry of a table."""
 
@@ -144,26 +142,21 @@ def parse(document: Mapping[str, Any], file_type: type[T]) -> T:
 
 
 def _decode(text: str) -> Mapping[str, Any]:
-    """Decode TOML. Raises ValueError, which names the table and the field, and RecursionError."""
+    """Decode TOML. Raises ValueError, which names the table and the field as far as they are known, `scenario
+    two_halves: plus: `, and RecursionError.
+    """
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        line = _LINE.search(str(error))
-        raise ValueError(_place(text, int(line[1]) if line else text.count("\n") + 1) + str(error)) from None
-    except ValueError:
-        digits = _MANY_DIGITS.search(text)
-        line_number = text.count("\n", 0, digits.start() if digits else 0) + 1
-        raise ValueError(f"{_place(text, line_number)}too many digits (at line {line_number})") from None
-
-
-def _place(text: str, line_number: int) -> str:
-    """The table and the field in a line of TOML, as far as they are known: `scenario two_halves: plus: `."""
+        problem, at = str(error), _LINE.search(str(error))
+    except ValueError:  # Python converts 4,300 digits to an integer, and no more
+        raise ValueError("a number has too many digits") from None
     table, count, label, line = "", 0, "", ""
-    for line in text.split("\n")[:line_number]:
+    for line in text.split("\n")[: int(at[1]) if at else None]:
         if header := _TABLE.match(line):
             table, count, label = header[1], count + 1, ""
         elif not label and (named := _LABEL.match(line)):
             label = named[1]
     field = _FIELD.match(line)
-    words = [f"{table} {label or count}"] if table else []
-    return "".join(f"{word}: " for word in [*words, *([field[1]] if field else [])])
+    place = [f"{table} {label or count}"] if table else []
+    raise ValueError(": ".join([*place, *([field[1]] if field else []), problem]))

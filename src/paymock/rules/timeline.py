@@ -77,11 +77,7 @@ class State(NamedTuple):
     @property
     def received_pending(self) -> int:
         """Raw units received in the asset of the instructions and not yet final."""
-        return sum(
-            deposit.transfer.amount
-            for deposit in self.deposits
-            if deposit.transfer.matches and deposit.unsettled
-        )
+        return sum(one.transfer.amount for one in self.deposits if one.transfer.matches and one.unsettled)
 
     @property
     def received_finalized(self) -> int:

@@ -113,6 +113,7 @@ UnitsAsText = Annotated[
         extra_json_schema={"pattern": "^-?[0-9]+$", "maxLength": MAX_DIGITS + 1},
     ),
 ]
+Units = Annotated[UnitsAsNumber | UnitsAsText, Meta(extra={"check": _units_problem})]
 OtherAsset = Annotated[
     bool,
     Meta(description="Whether it is sent in another asset than that of the instructions. Default: false."),
@@ -143,20 +144,10 @@ class SendingRequest(rules.Sending, frozen=True, kw_only=True, forbid_unknown_fi
     at: At
     share: Fraction = "1/1"
     plus: Annotated[
-        UnitsAsNumber | UnitsAsText,
-        Meta(
-            description="Raw units in addition to the share, negative ones too. Default: 0.",
-            extra={"check": _units_problem},
-        ),
+        Units, Meta(description="Raw units in addition to the share, negative ones too. Default: 0.")
     ] = 0
     least_excess: (
-        Annotated[
-            UnitsAsNumber | UnitsAsText,
-            Meta(
-                description="The minimum excess over `due`, in raw units. Default: none.",
-                extra={"check": _units_problem},
-            ),
-        ]
+        Annotated[Units, Meta(description="The minimum excess over `due`, in raw units. Default: none.")]
         | UnsetType
     ) = UNSET
     other_asset: OtherAsset = False
