@@ -14,7 +14,7 @@ from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PAYMENT_WINDOW, TERM
 from paymock.rules.timeline import State
 from paymock.rules.times import to_rfc3339
 from paymock.schemas.catalog import Asset, Chain
-from paymock.schemas.fields import Address, OrderId, Sum, Timestamp, identifier
+from paymock.schemas.fields import Address, OrderId, Sum, Timestamp, doc, identifier
 from paymock.schemas.public import Reply
 
 ViewName = Literal["pay", "detected", "received", "complete", "expired", "review", "failed"]
@@ -99,15 +99,15 @@ _TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived
 class TokenAmount(Reply):
     """An amount, for programs and for people."""
 
-    raw: Annotated[Sum, Meta(description="In raw units.")]
-    tokens: Annotated[str, Meta(description="In whole tokens.", examples=["1.01"])]
+    raw: Annotated[Sum, doc("In raw units.")]
+    tokens: Annotated[str, doc("In whole tokens.", examples=["1.01"])]
 
 
 class CheckoutDeposit(TokenAmount):
     """A transfer that arrived, as its customer sees it."""
 
-    symbol: Annotated[str, Meta(description="Of the asset that arrived.", examples=["USDT"])]
-    note: Annotated[str, Meta(description="Why it is not in order: `another asset` or `too late`; or empty.")]
+    symbol: Annotated[str, doc("Of the asset that arrived.", examples=["USDT"])]
+    note: Annotated[str, doc("Why it is not in order: `another asset` or `too late`; or empty.")]
 
 
 class Checkout(Reply):
@@ -117,33 +117,31 @@ class Checkout(Reply):
     order_id: OrderId
     status: PaymentStatus
     view: Annotated[ViewName, Meta(title="CheckoutView", description="Which of the seven views to show.")]
-    headline: Annotated[str, Meta(description="What the view says, in a few words.")]
-    explanation: Annotated[str, Meta(description="What that means for the customer.")]
-    next: Annotated[str, Meta(description="What comes next; empty when nothing does.")]
-    final: Annotated[bool, Meta(description="Whether nothing comes after this.")]
+    headline: Annotated[str, doc("What the view says, in a few words.")]
+    explanation: Annotated[str, doc("What that means for the customer.")]
+    next: Annotated[str, doc("What comes next; empty when nothing does.")]
+    final: Annotated[bool, doc("Whether nothing comes after this.")]
     chain: Chain
     asset: Asset
     invoice_address: Annotated[
-        Address, Meta(description="Address to pay to. A mock: nobody holds its key, do not send real funds.")
+        Address, doc("Address to pay to. A mock: nobody holds its key, do not send real funds.")
     ]
     payment_uri: Annotated[
-        str, Meta(description="What the QR code says: EIP-681, for what is missing, or else for `due`.")
+        str, doc("What the QR code says: EIP-681, for what is missing, or else for `due`.")
     ]
     due: TokenAmount
-    settlement: Annotated[TokenAmount, Meta(description="What the merchant receives.")]
-    fee: Annotated[TokenAmount, Meta(description="Service fee, a part of `due`.")]
-    received: Annotated[TokenAmount, Meta(description="What has arrived in the right asset, final or not.")]
-    missing: Annotated[TokenAmount, Meta(description="What is left of `due`.")]
-    deposits: Annotated[list[CheckoutDeposit], Meta(description="All that has arrived, in order.")]
-    confirmations: Annotated[int, Meta(description="Of the newest deposit; 0 while there is none.", ge=0)]
-    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
+    settlement: Annotated[TokenAmount, doc("What the merchant receives.")]
+    fee: Annotated[TokenAmount, doc("Service fee, a part of `due`.")]
+    received: Annotated[TokenAmount, doc("What has arrived in the right asset, final or not.")]
+    missing: Annotated[TokenAmount, doc("What is left of `due`.")]
+    deposits: Annotated[list[CheckoutDeposit], doc("All that has arrived, in order.")]
+    confirmations: Annotated[int, doc("Of the newest deposit; 0 while there is none.", ge=0)]
+    confirmations_required: Annotated[int, doc("Confirmations until a deposit is final.", ge=1)]
     seconds_left: Annotated[
-        float, Meta(description="Seconds of virtual time until the payment window closes; 0 after.", ge=0)
+        float, doc("Seconds of virtual time until the payment window closes; 0 after.", ge=0)
     ]
-    now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
-    speed: Annotated[
-        float, Meta(description="The speed of that clock relative to real time; 0: it is frozen.", ge=0)
-    ]
+    now: Annotated[Timestamp, doc("The time on the payment's clock.")]
+    speed: Annotated[float, doc("The speed of that clock relative to real time; 0: it is frozen.", ge=0)]
 
 
 def checkout(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, matching, rule
+from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, doc, matching, rule
 from paymock.schemas.public import Reply, Request
 
 
@@ -14,19 +14,19 @@ class Chain(Reply):
     """A supported chain."""
 
     id: ChainId
-    name: Annotated[str, Meta(description="For people.", examples=["BNB Smart Chain"])]
+    name: Annotated[str, doc("For people.", examples=["BNB Smart Chain"])]
     type: Annotated[Literal["evm"], Meta(title="ChainType", description="The kind of a chain.")]
-    chain_id: Annotated[int, Meta(description="The EIP-155 chain id.", ge=1, examples=[56])]
-    caip2: Annotated[str, Meta(description="The CAIP-2 identifier.", examples=["eip155:56"])]
-    native_asset: Annotated[AssetId, Meta(description="The asset in which gas is paid.", examples=["BNB"])]
-    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
-    testnet: Annotated[bool, Meta(description="Whether its assets are worth nothing.")]
+    chain_id: Annotated[int, doc("The EIP-155 chain id.", ge=1, examples=[56])]
+    caip2: Annotated[str, doc("The CAIP-2 identifier.", examples=["eip155:56"])]
+    native_asset: Annotated[AssetId, doc("The asset in which gas is paid.", examples=["BNB"])]
+    confirmations_required: Annotated[int, doc("Confirmations until a deposit is final.", ge=1)]
+    testnet: Annotated[bool, doc("Whether its assets are worth nothing.")]
 
 
 class ChainList(Reply):
     """The supported chains."""
 
-    data: Annotated[list[Chain], Meta(description="In the order of the catalog.")]
+    data: Annotated[list[Chain], doc("In the order of the catalog.")]
 
 
 class Asset(Reply):
@@ -34,19 +34,17 @@ class Asset(Reply):
 
     id: AssetId
     chain: ChainId
-    symbol: Annotated[str, Meta(description="As people write it.", examples=["USDT"])]
-    name: Annotated[str, Meta(description="For people.", examples=["Tether USD"])]
-    decimals: Annotated[
-        int, Meta(description="How many raw units, as a power of ten, make one token.", ge=0, le=77)
-    ]
-    contract_address: Annotated[Address | None, Meta(description="`null` for the chain's own coin.")]
-    native: Annotated[bool, Meta(description="Whether this is the chain's own coin.")]
+    symbol: Annotated[str, doc("As people write it.", examples=["USDT"])]
+    name: Annotated[str, doc("For people.", examples=["Tether USD"])]
+    decimals: Annotated[int, doc("How many raw units, as a power of ten, make one token.", ge=0, le=77)]
+    contract_address: Annotated[Address | None, doc("`null` for the chain's own coin.")]
+    native: Annotated[bool, doc("Whether this is the chain's own coin.")]
 
 
 class AssetList(Reply):
     """The assets of a chain."""
 
-    data: Annotated[list[Asset], Meta(description="In the order of the catalog.")]
+    data: Annotated[list[Asset], doc("In the order of the catalog.")]
 
 
 def _assets_problem(assets: list[Any]) -> str | None:

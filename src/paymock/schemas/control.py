@@ -15,6 +15,7 @@ from paymock.schemas.fields import (
     OrderId,
     ScenarioName,
     Timestamp,
+    doc,
     enumeration,
     identifier,
     matching,
@@ -40,13 +41,11 @@ MAX_PAGE = 200
 """The most payments on a page."""
 
 
-Seconds = Annotated[
-    float, Meta(description="Seconds of virtual time; fractions down to 0.001.", gt=0, le=MAX_ADVANCE)
-]
+Seconds = Annotated[float, doc("Seconds of virtual time; fractions down to 0.001.", gt=0, le=MAX_ADVANCE)]
 _Speed = Annotated[
     float,
-    Meta(
-        description=f"Speed relative to real time: 0 to freeze it, or at least {MIN_SPEED}.",
+    doc(
+        f"Speed relative to real time: 0 to freeze it, or at least {MIN_SPEED}.",
         ge=0,
         le=MAX_SPEED,
         examples=[10],
@@ -56,8 +55,8 @@ _Speed = Annotated[
 ]
 _Now = Annotated[
     str,
-    Meta(
-        description="The time to go on from: RFC 3339 with an offset, in the years 2000 to 2100.",
+    doc(
+        "The time to go on from: RFC 3339 with an offset, in the years 2000 to 2100.",
         examples=["2024-02-29T12:00:00Z"],
         extra_json_schema={"format": "date-time"},
         extra={"check": now_problem},
@@ -69,8 +68,8 @@ Target = Annotated[
 ]
 Fault = Annotated[
     str,
-    Meta(
-        description=f"A fault in the form of `X-Mock-Fault`: {FAULT_FORM}.",
+    doc(
+        f"A fault in the form of `X-Mock-Fault`: {FAULT_FORM}.",
         examples=["status=503; times=2"],
         extra={"check": fault_problem},
     ),
@@ -87,83 +86,73 @@ _Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
 _Text = Annotated[str, Meta(min_length=1)]
 _Prefix = Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)]
 _Cursor = Annotated[str, matching("^[0-9]{1,18}$", "must be the `next_cursor` of a page")]
-_Timeout = Annotated[float, Meta(description=f"Real seconds, at most {MAX_WAIT}.", ge=0, le=MAX_WAIT)]
+_Timeout = Annotated[float, doc(f"Real seconds, at most {MAX_WAIT}.", ge=0, le=MAX_WAIT)]
 
 
 class ListPayments(Query):
     """Which payments are listed."""
 
-    limit: Annotated[int, Meta(description=f"How many, 1 to {MAX_PAGE}.", ge=1, le=MAX_PAGE)] = 50
-    cursor: Annotated[_Cursor | None, Meta(description="The `next_cursor` of the previous page.")] = None
-    status: Annotated[PaymentStatus | None, Meta(description="Only payments with this status.")] = None
+    limit: Annotated[int, doc(f"How many, 1 to {MAX_PAGE}.", ge=1, le=MAX_PAGE)] = 50
+    cursor: Annotated[_Cursor | None, doc("The `next_cursor` of the previous page.")] = None
+    status: Annotated[PaymentStatus | None, doc("Only payments with this status.")] = None
     scenario: Annotated[
         Annotated[str, NAME_FORMAT] | None,
-        Meta(description="Only payments of this scenario, or of the course with this name."),
+        doc("Only payments of this scenario, or of the course with this name."),
     ] = None
-    order_id: Annotated[str | None, Meta(description="Only payments of this order.")] = None
+    order_id: Annotated[str | None, doc("Only payments of this order.")] = None
     search: Annotated[
         _Prefix | None,
-        Meta(description="The beginning of an `order_id` or `id`, an invoice address or a transaction hash."),
+        doc("The beginning of an `order_id` or `id`, an invoice address or a transaction hash."),
     ] = None
 
 
 class WaitForPayment(Query):
     """What is waited for."""
 
-    status: Annotated[
-        PaymentStatus | None, Meta(description="What to wait for; without it, the next change.")
-    ] = None
+    status: Annotated[PaymentStatus | None, doc("What to wait for; without it, the next change.")] = None
     timeout: _Timeout = DEFAULT_WAIT
 
 
 class WaitForOrder(Query):
     """What is waited for."""
 
-    order_id: Annotated[_Text, Meta(description="The order to wait for.")]
-    status: Annotated[
-        PaymentStatus | None, Meta(description="What to wait for; without it, the payment.")
-    ] = None
+    order_id: Annotated[_Text, doc("The order to wait for.")]
+    status: Annotated[PaymentStatus | None, doc("What to wait for; without it, the payment.")] = None
     timeout: _Timeout = DEFAULT_WAIT
 
 
 class WaitForRequests(Query):
     """Which requests are waited for."""
 
-    operation: Annotated[OperationId | None, Meta(description="Only those of this operation.")] = None
-    order_id: Annotated[_Text | None, Meta(description="Only those about payments of this order.")] = None
-    payment_id: Annotated[_Text | None, Meta(description="Only those about this payment.")] = None
+    operation: Annotated[OperationId | None, doc("Only those of this operation.")] = None
+    order_id: Annotated[_Text | None, doc("Only those about payments of this order.")] = None
+    payment_id: Annotated[_Text | None, doc("Only those about this payment.")] = None
     shown: Annotated[
-        PaymentStatus | None, Meta(description="Only those whose reply showed a payment with this status.")
+        PaymentStatus | None, doc("Only those whose reply showed a payment with this status.")
     ] = None
-    count: Annotated[int, Meta(description=f"How many, 1 to {MAX_COUNT:,}.", ge=1, le=MAX_COUNT)] = 1
-    after: Annotated[
-        _Text | None, Meta(description="Only those after the request with this `request_id`.")
-    ] = None
+    count: Annotated[int, doc(f"How many, 1 to {MAX_COUNT:,}.", ge=1, le=MAX_COUNT)] = 1
+    after: Annotated[_Text | None, doc("Only those after the request with this `request_id`.")] = None
     timeout: _Timeout = DEFAULT_WAIT
 
 
 class ClearNext(Query):
     """Which overrides are deleted."""
 
-    order_id: Annotated[
-        _Text | None, Meta(description="Only what is pending for the creations of this order.")
-    ] = None
+    order_id: Annotated[_Text | None, doc("Only what is pending for the creations of this order.")] = None
 
 
 class ListRequests(Query):
     """Which requests are listed."""
 
-    payment_id: Annotated[str | None, Meta(description="Only those about this payment.")] = None
-    limit: Annotated[int, Meta(description=f"How many, 1 to {JOURNAL_LENGTH}.", ge=1, le=JOURNAL_LENGTH)] = (
-        100
-    )
+    payment_id: Annotated[str | None, doc("Only those about this payment.")] = None
+    limit: Annotated[int, doc(f"How many, 1 to {JOURNAL_LENGTH}.", ge=1, le=JOURNAL_LENGTH)] = 100
 
 
 class ReadStory(Query):
     """Whose story is told."""
 
-    payment_id: Annotated[str | None, Meta(description="Only that of this payment.")] = None
-    order_id: Annotated[str | None, Meta(description="Only that of the payments of this order.")] = None
+    payment_id: Annotated[str | None, doc("Only that of this payment.")] = None
+    order_id: Annotated[str | None, doc("Only that of the payments of this order.")] = None
 
 
 class FollowSandbox(Query):
@@ -175,8 +164,8 @@ class FollowSandbox(Query):
 class VirtualClock(Reply):
     """The virtual clock of this sandbox."""
 
-    now: Annotated[Timestamp, Meta(description="The virtual time.")]
-    speed: Annotated[float, Meta(description="Its speed relative to real time; 0: it is frozen.", ge=0)]
+    now: Annotated[Timestamp, doc("The virtual time.")]
+    speed: Annotated[float, doc("Its speed relative to real time; 0: it is frozen.", ge=0)]
 
 
 class SetClock(Request):
@@ -199,22 +188,22 @@ class AdvancePayment(Request):
     to: Target | None = None
     until_observed: Annotated[
         bool,
-        Meta(
-            description="Whether to stay at each visible change until the application has had a reply to "
+        doc(
+            "Whether to stay at each visible change until the application has had a reply to "
             "`getPayment` or `listAttempts` that shows it. Default: false."
         ),
     ] = False
     timeout: Annotated[
         _Timeout | None,
-        Meta(description=f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}."),
+        doc(f"With `until_observed`: real seconds for the whole call. Default: {DEFAULT_WAIT}."),
     ] = None
 
 
 class MakeDeposit(Request):
     """A transfer that is observed now."""
 
-    amount: Annotated[Amount, Meta(description="Raw units of `asset`.", examples=["505000000000000000"])]
-    asset: Annotated[AssetId | None, Meta(description="Default: the asset of the instructions.")] = None
+    amount: Annotated[Amount, doc("Raw units of `asset`.", examples=["505000000000000000"])]
+    asset: Annotated[AssetId | None, doc("Default: the asset of the instructions.")] = None
 
 
 class SetNext(Request):
@@ -223,36 +212,31 @@ class SetNext(Request):
     """
 
     scenario: ScenarioName | None = None
-    course: Annotated[CourseRequest | None, Meta(description="A scenario of your own.")] = None
+    course: Annotated[CourseRequest | None, doc("A scenario of your own.")] = None
     fault: Annotated[
         Fault | None,
-        Meta(
-            description="As in `X-Mock-Fault`; its `times` limits it to the first attempts of each creation."
-        ),
+        doc("As in `X-Mock-Fault`; its `times` limits it to the first attempts of each creation."),
     ] = None
-    times: Annotated[
-        _Times | None, Meta(description="How many creations; `null`: all, until a reset. Default: 1.")
-    ] = 1
-    order_id: Annotated[OrderId | None, Meta(description="Only creations of this order.")] = None
+    times: Annotated[_Times | None, doc("How many creations; `null`: all, until a reset. Default: 1.")] = 1
+    order_id: Annotated[OrderId | None, doc("Only creations of this order.")] = None
 
 
 class PendingOverride(Reply):
     """A scenario or a fault that is still to be taken."""
 
-    scenario: Annotated[AnyScenarioName | None, Meta(description="`null`: the default.")]
-    fault: Annotated[Fault | None, Meta(description="`null`: none.")]
-    times: Annotated[int | None, Meta(description="How many times are left; `null`: all, until a reset.")]
+    scenario: Annotated[AnyScenarioName | None, doc("`null`: the default.")]
+    fault: Annotated[Fault | None, doc("`null`: none.")]
+    times: Annotated[int | None, doc("How many times are left; `null`: all, until a reset.")]
     course: (
-        Annotated[Course, Meta(description="Present if the scenario is not one of the eight built-in ones.")]
-        | UnsetType
+        Annotated[Course, doc("Present if the scenario is not one of the eight built-in ones.")] | UnsetType
     ) = UNSET
-    order_id: Annotated[str, Meta(description="Present if it is for this order only.")] | UnsetType = UNSET
+    order_id: Annotated[str, doc("Present if it is for this order only.")] | UnsetType = UNSET
 
 
 class PendingOverrideList(Reply):
     """The pending overrides of this sandbox."""
 
-    data: Annotated[list[PendingOverride], Meta(description="In the order in which they are taken.")]
+    data: Annotated[list[PendingOverride], doc("In the order in which they are taken.")]
 
 
 class AddFault(Request, kw_only=True):
@@ -260,16 +244,12 @@ class AddFault(Request, kw_only=True):
 
     fault: Fault
     operation: OperationId | None = None
-    order_id: Annotated[OrderId | None, Meta(description="Requests about payments of this order.")] = None
-    payment_id: Annotated[PaymentId | None, Meta(description="Requests about this payment.")] = None
-    skip: Annotated[
-        int, Meta(description="How many requests pass first. Default: 0.", ge=0, le=MAX_TIMES)
-    ] = 0
+    order_id: Annotated[OrderId | None, doc("Requests about payments of this order.")] = None
+    payment_id: Annotated[PaymentId | None, doc("Requests about this payment.")] = None
+    skip: Annotated[int, doc("How many requests pass first. Default: 0.", ge=0, le=MAX_TIMES)] = 0
     times: Annotated[
         _Times | None,
-        Meta(
-            description="How many requests get the fault; `null`: all, until the rule is deleted. Default: 1."
-        ),
+        doc("How many requests get the fault; `null`: all, until the rule is deleted. Default: 1."),
     ] = 1
 
 
@@ -278,28 +258,24 @@ class FaultRule(Reply):
 
     id: Annotated[str, identifier("flt_", "a fault rule")]
     fault: Fault
-    operation: Annotated[OperationId | None, Meta(description="`null`: every operation.")]
-    order_id: Annotated[str | None, Meta(description="`null`: requests of any order, or of none.")]
-    payment_id: Annotated[str | None, Meta(description="`null`: requests about any payment, or none.")]
-    skip: Annotated[int, Meta(description="How many requests pass first.", ge=0)]
-    times: Annotated[int | None, Meta(description="How many requests get the fault; `null`: all.")]
-    seen: Annotated[
-        int, Meta(description="How many requests it has selected, whatever fault they got.", ge=0)
-    ]
-    applied: Annotated[int, Meta(description="How many requests got its fault.", ge=0)]
-    waiting: Annotated[
-        int, Meta(description="How many of these it holds at the moment, in all processes.", ge=0)
-    ]
+    operation: Annotated[OperationId | None, doc("`null`: every operation.")]
+    order_id: Annotated[str | None, doc("`null`: requests of any order, or of none.")]
+    payment_id: Annotated[str | None, doc("`null`: requests about any payment, or none.")]
+    skip: Annotated[int, doc("How many requests pass first.", ge=0)]
+    times: Annotated[int | None, doc("How many requests get the fault; `null`: all.")]
+    seen: Annotated[int, doc("How many requests it has selected, whatever fault they got.", ge=0)]
+    applied: Annotated[int, doc("How many requests got its fault.", ge=0)]
+    waiting: Annotated[int, doc("How many of these it holds at the moment, in all processes.", ge=0)]
 
 
 class FaultRuleList(Reply):
     """The fault rules of this sandbox."""
 
-    data: Annotated[list[FaultRule], Meta(description="In order: the first one that is due applies.")]
+    data: Annotated[list[FaultRule], doc("In order: the first one that is due applies.")]
 
 
 LeadSeconds = Annotated[
-    float, Meta(description="Seconds that the payment's clock is ahead of its sandbox's; 0: none.", ge=0)
+    float, doc("Seconds that the payment's clock is ahead of its sandbox's; 0: none.", ge=0)
 ]
 
 
@@ -307,60 +283,54 @@ class ListedPayment(Payment):
     """A payment, and what only the control API tells of it."""
 
     scenario: AnyScenarioName
-    age_seconds: Annotated[float, Meta(description="Seconds of virtual time since its creation.", ge=0)]
+    age_seconds: Annotated[float, doc("Seconds of virtual time since its creation.", ge=0)]
     ahead_seconds: LeadSeconds
 
 
 class PaymentPage(Reply):
     """A page of the payments of this sandbox."""
 
-    data: Annotated[list[ListedPayment], Meta(description="Newest first.")]
-    next_cursor: Annotated[str | None, Meta(description="The `cursor` of the next page; `null` on the last.")]
-    total: Annotated[
-        int, Meta(description="How many payments the sandbox has, whatever the filters and the page.", ge=0)
-    ]
+    data: Annotated[list[ListedPayment], doc("Newest first.")]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; `null` on the last.")]
+    total: Annotated[int, doc("How many payments the sandbox has, whatever the filters and the page.", ge=0)]
 
 
-Offset = Annotated[float, Meta(description="Seconds after creation.", ge=0)]
+Offset = Annotated[float, doc("Seconds after creation.", ge=0)]
 
 
 class ScenarioChange(Reply, gc=False):
     """A change of every payment of a scenario."""
 
     offset_seconds: Offset
-    event: Annotated[str, Meta(description="What happens, in words.")]
-    status: Annotated[PaymentStatus, Meta(description="The payment's status from then on.")]
+    event: Annotated[str, doc("What happens, in words.")]
+    status: Annotated[PaymentStatus, doc("The payment's status from then on.")]
     deposit: Annotated[
-        int | None, Meta(description="The number of the deposit that it happens to, from 1; `null`: to none.")
+        int | None, doc("The number of the deposit that it happens to, from 1; `null`: to none.")
     ]
-    confirmations: Annotated[
-        int | None, Meta(description="How many confirmations that deposit has from then on.")
-    ]
+    confirmations: Annotated[int | None, doc("How many confirmations that deposit has from then on.")]
     deposit_status: Annotated[
-        DepositStatus | None, Meta(description="The status of that deposit from then on; `null`: no deposit.")
+        DepositStatus | None, doc("The status of that deposit from then on; `null`: no deposit.")
     ]
 
 
 class TimelineEntry(ScenarioChange, gc=False):
     """A change of a payment, past or to come."""
 
-    at: Annotated[Timestamp, Meta(description="On the payment's clock, which may be ahead of its sandbox's.")]
-    reached: Annotated[bool, Meta(description="Whether it has happened.")]
+    at: Annotated[Timestamp, doc("On the payment's clock, which may be ahead of its sandbox's.")]
+    reached: Annotated[bool, doc("Whether it has happened.")]
 
 
 class ListedScenario(Course):
     """A scenario, and what it leads to for a `due` of 1,000,000 raw units."""
 
-    final_status: Annotated[PaymentStatus, Meta(description="The final status of such a payment.")]
-    timeline: Annotated[list[ScenarioChange], Meta(description="In order.")]
+    final_status: Annotated[PaymentStatus, doc("The final status of such a payment.")]
+    timeline: Annotated[list[ScenarioChange], doc("In order.")]
 
 
 class ScenarioList(Reply):
     """The scenarios of this server."""
 
-    data: Annotated[
-        list[ListedScenario], Meta(description="The built-in ones, then those of the file of `--scenarios`.")
-    ]
+    data: Annotated[list[ListedScenario], doc("The built-in ones, then those of the file of `--scenarios`.")]
 
 
 class PaymentDetail(Reply):
@@ -368,13 +338,11 @@ class PaymentDetail(Reply):
 
     payment: Payment
     scenario: AnyScenarioName
-    now: Annotated[Timestamp, Meta(description="The time on the payment's clock.")]
-    timeline: Annotated[list[TimelineEntry], Meta(description="In order.")]
-    window_seconds: Annotated[
-        float, Meta(description="How long after creation the payment window closes.", ge=0)
-    ]
+    now: Annotated[Timestamp, doc("The time on the payment's clock.")]
+    timeline: Annotated[list[TimelineEntry], doc("In order.")]
+    window_seconds: Annotated[float, doc("How long after creation the payment window closes.", ge=0)]
     before: Annotated[
-        Payment | None, Meta(description="As it was before its last change; `null`: nothing has changed yet.")
+        Payment | None, doc("As it was before its last change; `null`: nothing has changed yet.")
     ]
     ahead_seconds: LeadSeconds
 
@@ -382,32 +350,26 @@ class PaymentDetail(Reply):
 class FrozenClock(Reply):
     """The clock of a sandbox that is frozen."""
 
-    speed: Annotated[int, Meta(description="Always 0.", ge=0, le=0)] = 0
+    speed: Annotated[int, doc("Always 0.", ge=0, le=0)] = 0
 
 
 class OrderWaitResult(Reply):
     """How a wait for an order ended."""
 
-    reached: Annotated[bool, Meta(description="Whether what was waited for has come.")]
+    reached: Annotated[bool, doc("Whether what was waited for has come.")]
     possible: Annotated[
-        bool,
-        Meta(
-            description="Whether its newest payment has reached that or can still do so, or does not exist."
-        ),
+        bool, doc("Whether its newest payment has reached that or can still do so, or does not exist.")
     ]
-    payment: Annotated[
-        Payment | None, Meta(description="The newest payment of the order; `null`: it has none.")
-    ]
+    payment: Annotated[Payment | None, doc("The newest payment of the order; `null`: it has none.")]
     clock: (
-        Annotated[FrozenClock, Meta(description="Present if the wait ran out while the clock was frozen.")]
-        | UnsetType
+        Annotated[FrozenClock, doc("Present if the wait ran out while the clock was frozen.")] | UnsetType
     ) = UNSET
 
 
 class WaitResult(OrderWaitResult):
     """How a wait ended."""
 
-    possible: Annotated[bool, Meta(description="Whether it has come or can still come.")]
+    possible: Annotated[bool, doc("Whether it has come or can still come.")]
     payment: Payment
 
 
@@ -417,8 +379,8 @@ class ObservedPayment(Reply):
     payment: Payment
     observed: Annotated[
         bool,
-        Meta(
-            description="Whether the application has read every change; `false`: the timeout has passed, and "
+        doc(
+            "Whether the application has read every change; `false`: the timeout has passed, and "
             "the payment stands at the change that nobody has read."
         ),
     ]
@@ -427,73 +389,66 @@ class ObservedPayment(Reply):
 class JournalEntry(Reply):
     """A request that this sandbox has seen."""
 
-    at: Annotated[Timestamp, Meta(description="When it was answered, in real time.")]
+    at: Annotated[Timestamp, doc("When it was answered, in real time.")]
     method: str
     path: str
-    status: Annotated[int, Meta(description="The status of the reply; 0 when the connection was dropped.")]
-    error: Annotated[str | None, Meta(description="The error code of a refusal.")]
-    message: Annotated[str | None, Meta(description="The message of a refusal.")]
-    details: Annotated[list[Problem], Meta(description="The first problems of a refused body.")]
-    payment_id: Annotated[str | None, Meta(description="The payment that it created, or asked for.")]
+    status: Annotated[int, doc("The status of the reply; 0 when the connection was dropped.")]
+    error: Annotated[str | None, doc("The error code of a refusal.")]
+    message: Annotated[str | None, doc("The message of a refusal.")]
+    details: Annotated[list[Problem], doc("The first problems of a refused body.")]
+    payment_id: Annotated[str | None, doc("The payment that it created, or asked for.")]
     idempotency: Annotated[
         Annotated[
             Literal["new", "replayed", "conflict"],
             Meta(title="IdempotencyOutcome", description="What became of an Idempotency-Key."),
         ]
         | None,
-        Meta(description="`null` without an Idempotency-Key."),
+        doc("`null` without an Idempotency-Key."),
     ]
     request_id: str
-    duration_ms: Annotated[float, Meta(description="Milliseconds from the head to the reply.", ge=0)]
-    operation: Annotated[OperationId | None, Meta(description="`null`: the request met no operation.")]
-    order_id: Annotated[str | None, Meta(description="The order that it was about.")]
+    duration_ms: Annotated[float, doc("Milliseconds from the head to the reply.", ge=0)]
+    operation: Annotated[OperationId | None, doc("`null`: the request met no operation.")]
+    order_id: Annotated[str | None, doc("The order that it was about.")]
     shown: Annotated[
         PaymentStatus | None,
-        Meta(
-            description="The status of the payment in the reply; `null` if it showed none, or a fault hid it."
-        ),
+        doc("The status of the payment in the reply; `null` if it showed none, or a fault hid it."),
     ]
-    fault: Annotated[str | None, Meta(description="The injected fault; `null`: none.")]
+    fault: Annotated[str | None, doc("The injected fault; `null`: none.")]
     shown_offset_seconds: Annotated[
         Offset | None,
-        Meta(
-            description="When the state began that the reply showed, in seconds after the payment's creation;"
+        doc(
+            "When the state began that the reply showed, in seconds after the payment's creation;"
             " `null` where `shown` is."
         ),
     ]
     virtual_at: Annotated[
         Timestamp | None,
-        Meta(description="When it was answered, on the clock of the sandbox; `null`: by an earlier version."),
+        doc("When it was answered, on the clock of the sandbox; `null`: by an earlier version."),
     ]
-    fetch_site: Annotated[
-        str | None, Meta(description="The header `Sec-Fetch-Site`, if a browser has sent the request.")
-    ]
+    fetch_site: Annotated[str | None, doc("The header `Sec-Fetch-Site`, if a browser has sent the request.")]
     payment_ahead_seconds: Annotated[
         LeadSeconds | None,
-        Meta(description="How far the clock of its payment was ahead, in seconds; `null`: it had none."),
+        doc("How far the clock of its payment was ahead, in seconds; `null`: it had none."),
     ]
     key: Annotated[
-        str | None,
-        Meta(
-            description="Of a creation: which key of its order it had, `1` for the first one; never the key."
-        ),
+        str | None, doc("Of a creation: which key of its order it had, `1` for the first one; never the key.")
     ]
     differs: Annotated[
-        list[str], Meta(description="After the reuse of a key: the first paths at which the bodies differ.")
+        list[str], doc("After the reuse of a key: the first paths at which the bodies differ.")
     ]
 
 
 class Journal(Reply):
     """The last requests of this sandbox below `/v1`."""
 
-    data: Annotated[list[JournalEntry], Meta(description="Newest first.")]
+    data: Annotated[list[JournalEntry], doc("Newest first.")]
 
 
 class RequestWaitResult(Reply):
     """How a wait for requests ended."""
 
-    reached: Annotated[bool, Meta(description="Whether there were as many as `count`.")]
-    data: Annotated[list[JournalEntry], Meta(description="The requests that match, newest first.")]
+    reached: Annotated[bool, doc("Whether there were as many as `count`.")]
+    data: Annotated[list[JournalEntry], doc("The requests that match, newest first.")]
 
 
 Changed = Literal["payments", "requests"]
@@ -503,5 +458,5 @@ class SandboxChanged(Reply):
     """What is told to those who follow a sandbox: at the beginning, and whenever something has changed."""
 
     clock: VirtualClock
-    changed: Annotated[list[Changed], Meta(description="What is no longer as it was shown.")]
-    started: Annotated[Timestamp, Meta(description="When the process of the server started, in real time.")]
+    changed: Annotated[list[Changed], doc("What is no longer as it was shown.")]
+    started: Annotated[Timestamp, doc("When the process of the server started, in real time.")]

@@ -58,6 +58,11 @@ _CONTROL = re.compile(f"[{CONTROL}]")
 _URL = re.compile(URL_PATTERN.removeprefix("^").removesuffix("$"))
 
 
+def doc(description: str, **more: Any) -> Meta:
+    """The description of a value, and more of its Meta."""
+    return Meta(description=description, **more)
+
+
 def rule(holds: Callable[[Any], object], problem: str) -> dict[str, Any]:
     """The `extra` of a Meta: what must hold for a value, and what is told where it does not."""
     return {"check": lambda value: None if holds(value) else problem}
@@ -135,8 +140,8 @@ def enumeration(name: str, description: str, values: Iterable[str]) -> Meta:
 
 OrderId = Annotated[
     str,
-    Meta(
-        description="The merchant's internal order identifier. No control characters.",
+    doc(
+        "The merchant's internal order identifier. No control characters.",
         min_length=1,
         max_length=MAX_ORDER_ID,
         examples=["order-1001"],
@@ -148,18 +153,12 @@ OrderId = Annotated[
     ),
 ]
 ChainId = Annotated[
-    str,
-    Meta(
-        description="Chain identifier, an `id` of `GET /v1/chains`.",
-        min_length=1,
-        max_length=64,
-        examples=["bsc"],
-    ),
+    str, doc("Chain identifier, an `id` of `GET /v1/chains`.", min_length=1, max_length=64, examples=["bsc"])
 ]
 AssetId = Annotated[
     str,
-    Meta(
-        description="Asset identifier, an `id` of `GET /v1/chains/{chain}/assets`.",
+    doc(
+        "Asset identifier, an `id` of `GET /v1/chains/{chain}/assets`.",
         min_length=1,
         max_length=64,
         examples=["USDT"],
@@ -167,8 +166,8 @@ AssetId = Annotated[
 ]
 Amount = Annotated[
     str,
-    Meta(
-        description="A positive amount in raw token units: an integer written as a string, never a decimal. "
+    doc(
+        "A positive amount in raw token units: an integer written as a string, never a decimal. "
         "For an asset of 18 decimals, one whole token is 1 followed by 18 zeros.",
         examples=["1000000000000000000"],
         extra_json_schema={"pattern": RAW_PATTERN, "maxLength": MAX_DIGITS},
@@ -177,24 +176,24 @@ Amount = Annotated[
 ]
 Sum = Annotated[
     str,
-    Meta(
-        description="An amount in raw token units, possibly `0`.",
+    doc(
+        "An amount in raw token units, possibly `0`.",
         examples=["0", "1010000000000000000"],
         extra_json_schema={"pattern": "^(0|[1-9][0-9]*)$"},
     ),
 ]
 PositiveSum = Annotated[
     str,
-    Meta(
-        description="A positive amount in raw token units, which may exceed 256 bits.",
+    doc(
+        "A positive amount in raw token units, which may exceed 256 bits.",
         examples=["101000000000000000"],
         extra_json_schema={"pattern": RAW_PATTERN},
     ),
 ]
 Address = Annotated[
     str,
-    Meta(
-        description="An EVM address: 0x and 40 hex digits, not all zero. Mixed case must satisfy EIP-55.",
+    doc(
+        "An EVM address: 0x and 40 hex digits, not all zero. Mixed case must satisfy EIP-55.",
         examples=["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"],
         extra_json_schema={"pattern": ADDRESS_PATTERN},
         extra={"check": address_problem},
@@ -202,8 +201,8 @@ Address = Annotated[
 ]
 Expiry = Annotated[
     str,
-    Meta(
-        description="When the payment expires, as an RFC 3339 time with an offset, in the future. Echoed as "
+    doc(
+        "When the payment expires, as an RFC 3339 time with an offset, in the future. Echoed as "
         "sent. It does not drive the simulated expiry, about 30 seconds after creation.",
         examples=["2030-01-31T12:30:00Z"],
         extra_json_schema={"format": "date-time"},
@@ -212,8 +211,8 @@ Expiry = Annotated[
 ]
 Timestamp = Annotated[
     str,
-    Meta(
-        description="RFC 3339, UTC, milliseconds.",
+    doc(
+        "RFC 3339, UTC, milliseconds.",
         examples=["2030-01-31T12:00:00.000Z"],
         extra_json_schema={"format": "date-time"},
     ),
@@ -256,8 +255,8 @@ Events = Annotated[
 ]
 EndpointUrl = Annotated[
     str,
-    Meta(
-        description="Absolute http or https URL, no credentials, no fragment. The mock never calls it.",
+    doc(
+        "Absolute http or https URL, no credentials, no fragment. The mock never calls it.",
         max_length=2048,
         examples=["https://merchant.example/hooks"],
         extra_json_schema={"pattern": URL_PATTERN},
@@ -273,8 +272,8 @@ _DERIVED_EXAMPLE = "8c6f2ab1d94e7035c1a2f07d5b3e9a64"
 def identifier(prefix: str, noun: str) -> Meta:
     """The description, example and pattern of the identifier of `noun`, which begins with `prefix`."""
     example = _KEYED_EXAMPLE if prefix in (PAYMENT_PREFIX, ENDPOINT_PREFIX) else _DERIVED_EXAMPLE
-    return Meta(
-        description=f"Identifier of {noun}.",
+    return doc(
+        f"Identifier of {noun}.",
         examples=[prefix + example],
         extra_json_schema={"pattern": ID_PATTERNS.get(prefix, f"^{prefix}[0-9a-f]{{32}}$")},
     )

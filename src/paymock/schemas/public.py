@@ -28,6 +28,7 @@ from paymock.schemas.fields import (
     PositiveSum,
     Sum,
     Timestamp,
+    doc,
     enumeration,
     identifier,
 )
@@ -73,36 +74,32 @@ class Query(msgspec.Struct, kw_only=True):
 class Receive(Reply):
     """What the merchant receives."""
 
-    chain: Annotated[ChainId, Meta(description="Chain where the settlement is received.")]
-    asset: Annotated[AssetId, Meta(description="Asset to receive.")]
-    amount: Annotated[Amount, Meta(description="What the merchant receives, in raw token units.")]
-    address: Annotated[Address, Meta(description="The merchant's payout address. Echoed as sent.")]
+    chain: Annotated[ChainId, doc("Chain where the settlement is received.")]
+    asset: Annotated[AssetId, doc("Asset to receive.")]
+    amount: Annotated[Amount, doc("What the merchant receives, in raw token units.")]
+    address: Annotated[Address, doc("The merchant's payout address. Echoed as sent.")]
 
 
 class Settlement(Reply):
     """Settlement choice."""
 
     mode: Annotated[
-        str,
-        Meta(
-            description="As sent. Later releases can add modes to `SettlementMode`.",
-            examples=[SETTLEMENT_MODE],
-        ),
+        str, doc("As sent. Later releases can add modes to `SettlementMode`.", examples=[SETTLEMENT_MODE])
     ]
 
 
 class PayWith(Reply):
     """A chain and asset that the customer can pay with."""
 
-    chain: Annotated[ChainId, Meta(description="In the mock, the same as `receive.chain`.")]
-    asset: Annotated[AssetId, Meta(description="In the mock, the same as `receive.asset`.")]
+    chain: Annotated[ChainId, doc("In the mock, the same as `receive.chain`.")]
+    asset: Annotated[AssetId, doc("In the mock, the same as `receive.asset`.")]
 
 
 class RefundTo(Reply):
     """Used for refund handling."""
 
     chain: ChainId
-    address: Annotated[Address, Meta(description="Refund address. Echoed as sent.")]
+    address: Annotated[Address, doc("Refund address. Echoed as sent.")]
 
 
 class ReceiveRequest(Receive, forbid_unknown_fields=True):
@@ -136,31 +133,29 @@ class CreatePayment(Request):
     receive: ReceiveRequest
     settlement: SettlementRequest
     pay_with: Annotated[
-        list[PayWithRequest], Meta(description="Exactly one item in the mock.", min_length=1, max_length=1)
+        list[PayWithRequest], doc("Exactly one item in the mock.", min_length=1, max_length=1)
     ]
-    refund_to: Annotated[RefundToRequest | None, Meta(description="Default: no refund address.")] = None
-    expires_at: Annotated[Expiry | None, Meta(description="Default: 30 minutes after creation.")] = None
-    metadata: Annotated[Metadata | None, Meta(description="Default: `{}`.")] = None
+    refund_to: Annotated[RefundToRequest | None, doc("Default: no refund address.")] = None
+    expires_at: Annotated[Expiry | None, doc("Default: 30 minutes after creation.")] = None
+    metadata: Annotated[Metadata | None, doc("Default: `{}`.")] = None
 
 
 class Amounts(Reply):
     """`due` = `settlement` + `fee`, in raw token units."""
 
-    due: Annotated[Amount, Meta(description="What the customer must pay.")]
-    settlement: Annotated[Amount, Meta(description="What the merchant receives.")]
-    fee: Annotated[Amount, Meta(description="Service fee, added on top of the settlement. Gas is separate.")]
+    due: Annotated[Amount, doc("What the customer must pay.")]
+    settlement: Annotated[Amount, doc("What the merchant receives.")]
+    fee: Annotated[Amount, doc("Service fee, added on top of the settlement. Gas is separate.")]
 
 
 class EvmInvoiceInstructions(Reply):
     """The customer pays to an address on an EVM chain."""
 
-    type: Annotated[
-        str, Meta(description="The kind of instructions.", extra_json_schema={"const": INSTRUCTION_TYPE})
-    ]
+    type: Annotated[str, doc("The kind of instructions.", extra_json_schema={"const": INSTRUCTION_TYPE})]
     chain: ChainId
     asset: AssetId
     invoice_address: Annotated[
-        Address, Meta(description="Address to pay to. A mock: nobody holds its key, do not send real funds.")
+        Address, doc("Address to pay to. A mock: nobody holds its key, do not send real funds.")
     ]
     amounts: Amounts
 
@@ -186,11 +181,10 @@ class Funding(Reply):
     deposits.
     """
 
-    amount_received_pending: Annotated[Sum, Meta(description="Received but not yet final.")]
-    amount_received_finalized: Annotated[Sum, Meta(description="Received and final.")]
+    amount_received_pending: Annotated[Sum, doc("Received but not yet final.")]
+    amount_received_finalized: Annotated[Sum, doc("Received and final.")]
     overpaid_amount: (
-        Annotated[PositiveSum, Meta(description="The finalized part above `due`, if there is one.")]
-        | UnsetType
+        Annotated[PositiveSum, doc("The finalized part above `due`, if there is one.")] | UnsetType
     ) = UNSET
 
 
@@ -199,18 +193,14 @@ class Deposit(Reply, gc=False):
 
     id: Annotated[str, identifier(DEPOSIT_PREFIX, "a deposit")]
     status: DepositStatus
-    confirmations: Annotated[int, Meta(description="Confirmations seen so far.", ge=0)]
-    confirmations_required: Annotated[int, Meta(description="Confirmations until a deposit is final.", ge=1)]
+    confirmations: Annotated[int, doc("Confirmations seen so far.", ge=0)]
+    confirmations_required: Annotated[int, doc("Confirmations until a deposit is final.", ge=1)]
     chain: ChainId
-    asset: Annotated[AssetId, Meta(description="The asset that arrived.")]
-    amount: Annotated[Amount, Meta(description="What arrived, in raw units of `asset`.")]
-    from_address: Annotated[Address, Meta(description="Where the simulated customer paid from.")]
+    asset: Annotated[AssetId, doc("The asset that arrived.")]
+    amount: Annotated[Amount, doc("What arrived, in raw units of `asset`.")]
+    from_address: Annotated[Address, doc("Where the simulated customer paid from.")]
     tx_hash: Annotated[
-        str,
-        Meta(
-            description="Hash of the simulated transaction.",
-            extra_json_schema={"pattern": "^0x[0-9a-f]{64}$"},
-        ),
+        str, doc("Hash of the simulated transaction.", extra_json_schema={"pattern": "^0x[0-9a-f]{64}$"})
     ]
     observed_at: Timestamp
 
@@ -230,10 +220,9 @@ class Attempt(Reply):
         ),
     ]
     instructions: Instructions
-    funding: Annotated[Funding, Meta(description="Present once a transfer is observed.")] | UnsetType = UNSET
+    funding: Annotated[Funding, doc("Present once a transfer is observed.")] | UnsetType = UNSET
     deposits: (
-        Annotated[list[Deposit], Meta(description="Present once a transfer is observed.", min_length=1)]
-        | UnsetType
+        Annotated[list[Deposit], doc("Present once a transfer is observed.", min_length=1)] | UnsetType
     ) = UNSET
 
 
@@ -243,48 +232,44 @@ class Payment(Reply):
     id: Annotated[str, identifier(PAYMENT_PREFIX, "a payment")]
     status: Annotated[
         PaymentStatus,
-        Meta(
-            description=f"Final are {', '.join(_OTHERS)} and {_LAST}; `expired` too, unless a late transfer "
+        doc(
+            f"Final are {', '.join(_OTHERS)} and {_LAST}; `expired` too, unless a late transfer "
             "moves it to `manual_review`."
         ),
     ]
     order_id: OrderId
     receive: Receive
     settlement: Settlement
-    pay_with: Annotated[list[PayWith], Meta(description="What the customer can pay with.", min_length=1)]
-    refund_to: Annotated[RefundTo | None, Meta(description="Where refunds would go.")]
+    pay_with: Annotated[list[PayWith], doc("What the customer can pay with.", min_length=1)]
+    refund_to: Annotated[RefundTo | None, doc("Where refunds would go.")]
     expires_at: Expiry
     metadata: Metadata
     created_at: Timestamp
-    updated_at: Annotated[Timestamp, Meta(description="When anything of the payment last changed.")]
-    attempts: Annotated[
-        list[Attempt], Meta(description="The first one carries the invoice instructions.", min_length=1)
-    ]
+    updated_at: Annotated[Timestamp, doc("When anything of the payment last changed.")]
+    attempts: Annotated[list[Attempt], doc("The first one carries the invoice instructions.", min_length=1)]
 
 
 class AttemptList(Reply):
     """The attempts of a payment."""
 
-    data: Annotated[list[Attempt], Meta(description="Oldest first.")]
+    data: Annotated[list[Attempt], doc("Oldest first.")]
 
 
 class CreateWebhookEndpoint(Request):
     """The body of `POST /v1/webhooks`."""
 
     url: EndpointUrl
-    events: Annotated[
-        Events | None, Meta(description='The events of interest. Default: `["*"]`, all of them.')
-    ] = None
-    description: Annotated[Note | None, Meta(description="A note of your own. Default: `null`.")] = None
+    events: Annotated[Events | None, doc('The events of interest. Default: `["*"]`, all of them.')] = None
+    description: Annotated[Note | None, doc("A note of your own. Default: `null`.")] = None
 
 
 class WebhookEndpoint(Reply):
     """A webhook endpoint. The mock records it and never delivers anything to it."""
 
     id: Annotated[str, identifier(ENDPOINT_PREFIX, "a webhook endpoint")]
-    url: Annotated[str, Meta(description="As sent.")]
-    events: Annotated[list[EventName], Meta(description='The events of interest; `["*"]` is all of them.')]
-    description: Annotated[str | None, Meta(description="As sent.")]
+    url: Annotated[str, doc("As sent.")]
+    events: Annotated[list[EventName], doc('The events of interest; `["*"]` is all of them.')]
+    description: Annotated[str | None, doc("As sent.")]
     status: Annotated[
         Literal["enabled"], Meta(title="WebhookEndpointStatus", description="Always `enabled` in the mock.")
     ]
@@ -295,35 +280,30 @@ class CreatedWebhookEndpoint(WebhookEndpoint):
     """A webhook endpoint with its secret, which no later reply shows."""
 
     secret: Annotated[
-        str,
-        Meta(
-            description="The mock signs nothing with it.",
-            extra_json_schema={"pattern": "^whsec_[0-9a-f]{64}$"},
-        ),
+        str, doc("The mock signs nothing with it.", extra_json_schema={"pattern": "^whsec_[0-9a-f]{64}$"})
     ]
 
 
 class WebhookEndpointList(Reply):
     """The webhook endpoints of this API key."""
 
-    data: Annotated[list[WebhookEndpoint], Meta(description="Oldest first.")]
+    data: Annotated[list[WebhookEndpoint], doc("Oldest first.")]
 
 
 class Health(Reply):
     """The reply of a health check."""
 
     status: Annotated[Literal["ok"], Meta(title="HealthStatus", description="Always `ok`.")]
-    version: Annotated[str, Meta(description="The version of paymock.")]
+    version: Annotated[str, doc("The version of paymock.")]
 
 
 class Problem(Reply):
     """One problem of a refused body."""
 
     field: Annotated[
-        str,
-        Meta(description="Dotted path of the field; `body` for the whole.", examples=["pay_with[0].asset"]),
+        str, doc("Dotted path of the field; `body` for the whole.", examples=["pay_with[0].asset"])
     ]
-    message: Annotated[str, Meta(description="What would be right.")]
+    message: Annotated[str, doc("What would be right.")]
 
 
 _OPEN = "Stable, for programs. An open set: the real service may have other codes."
@@ -334,12 +314,11 @@ class ErrorDetail(Reply):
     """Why a request was refused."""
 
     code: Annotated[str, Meta(title="ErrorCode", description=_OPEN, extra_json_schema=_CODES)]
-    message: Annotated[str, Meta(description="For the developer who reads it; may change.")]
-    request_id: Annotated[str, Meta(description="The same as in the header `X-Request-Id`.")]
+    message: Annotated[str, doc("For the developer who reads it; may change.")]
+    request_id: Annotated[str, doc("The same as in the header `X-Request-Id`.")]
     details: (
         Annotated[
-            list[Problem],
-            Meta(description="With `validation_failed` only: every problem, up to 100.", min_length=1),
+            list[Problem], doc("With `validation_failed` only: every problem, up to 100.", min_length=1)
         ]
         | UnsetType
     ) = UNSET

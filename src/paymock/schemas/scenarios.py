@@ -11,7 +11,7 @@ from msgspec.structs import asdict, force_setattr
 from paymock.rules import scenarios as rules
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.fields import MAX_SAFE_INTEGER, matching, rule
+from paymock.schemas.fields import MAX_SAFE_INTEGER, doc, matching, rule
 from paymock.schemas.public import Reply, Request
 from paymock.text import CONTROL, SEPARATORS
 
@@ -49,8 +49,8 @@ def _units_problem(value: Any) -> str | None:
 
 Name = Annotated[
     str,
-    Meta(
-        description="A name of your own: none of the eight built-in scenarios.",
+    doc(
+        "A name of your own: none of the eight built-in scenarios.",
         examples=["two_halves"],
         extra_json_schema={"pattern": NAME_PATTERN},
         extra={"check": _name_problem},
@@ -58,29 +58,27 @@ Name = Annotated[
 ]
 NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra=rule(is_name, _FORMAT))
 AnyScenarioName = Annotated[
-    str,
-    Meta(description="A scenario of this server, or the name of a course.", examples=["happy_path"]),
-    NAME_FORMAT,
+    str, doc("A scenario of this server, or the name of a course.", examples=["happy_path"]), NAME_FORMAT
 ]
 Simulates = Annotated[
     str,
-    Meta(
-        description="What it simulates, in one line.",
+    doc(
+        "What it simulates, in one line.",
         max_length=256,
         examples=["The customer pays in two halves."],
         extra=rule(lambda text: not _CONTROL.search(text), "must be one line, without control characters"),
     ),
 ]
 PayoutSucceeds = Annotated[
-    bool, Meta(description="Whether the payout succeeds, once it has been submitted. Default: true.")
+    bool, doc("Whether the payout succeeds, once it has been submitted. Default: true.")
 ]
 ReviewHold = Annotated[
-    bool, Meta(description="Whether a reviewer holds the payment, once its funding is final. Default: false.")
+    bool, doc("Whether a reviewer holds the payment, once its funding is final. Default: false.")
 ]
 At = Annotated[
     float,
-    Meta(
-        description="Seconds after creation, in steps of 0.001.",
+    doc(
+        "Seconds after creation, in steps of 0.001.",
         ge=0,
         le=MAX_AT,
         examples=[5],
@@ -89,7 +87,7 @@ At = Annotated[
 ]
 Fraction = Annotated[
     str,
-    Meta(description='The fraction of `due` that is sent, rounded down. Default: `"1/1"`.', examples=["1/2"]),
+    doc('The fraction of `due` that is sent, rounded down. Default: `"1/1"`.', examples=["1/2"]),
     matching(
         "^(0|[1-9][0-9]{0,8})/[1-9][0-9]{0,8}$", 'must be a fraction of due, "1/2", of at most 9 digits each'
     ),
@@ -115,8 +113,7 @@ UnitsAsText = Annotated[
 ]
 Units = Annotated[UnitsAsNumber | UnitsAsText, Meta(extra={"check": _units_problem})]
 OtherAsset = Annotated[
-    bool,
-    Meta(description="Whether it is sent in another asset than that of the instructions. Default: false."),
+    bool, doc("Whether it is sent in another asset than that of the instructions. Default: false.")
 ]
 
 
@@ -125,15 +122,10 @@ class Sending(Reply):
 
     at: At
     share: Fraction
-    plus: Annotated[
-        str, Meta(description="Raw units in addition to the share, negative ones too.", examples=["0"])
-    ]
+    plus: Annotated[str, doc("Raw units in addition to the share, negative ones too.", examples=["0"])]
     other_asset: OtherAsset
     least_excess: (
-        Annotated[
-            str,
-            Meta(description="The minimum excess over `due`, in raw units; absent: none.", examples=["1"]),
-        ]
+        Annotated[str, doc("The minimum excess over `due`, in raw units; absent: none.", examples=["1"])]
         | UnsetType
     ) = UNSET
 
@@ -143,12 +135,9 @@ class SendingRequest(rules.Sending, frozen=True, kw_only=True, forbid_unknown_fi
 
     at: At
     share: Fraction = "1/1"
-    plus: Annotated[
-        Units, Meta(description="Raw units in addition to the share, negative ones too. Default: 0.")
-    ] = 0
+    plus: Annotated[Units, doc("Raw units in addition to the share, negative ones too. Default: 0.")] = 0
     least_excess: (
-        Annotated[Units, Meta(description="The minimum excess over `due`, in raw units. Default: none.")]
-        | UnsetType
+        Annotated[Units, doc("The minimum excess over `due`, in raw units. Default: none.")] | UnsetType
     ) = UNSET
     other_asset: OtherAsset = False
 
@@ -156,15 +145,12 @@ class SendingRequest(rules.Sending, frozen=True, kw_only=True, forbid_unknown_fi
 class CourseRequest(rules.Scenario, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens to a payment outside the service. The rules compute what it leads to."""
 
-    name: Annotated[Name | None, Meta(description="None of the eight built-in ones. Default: `course`.")] = (
-        None  # type: ignore[assignment] # null stands for the default
-    )
+    name: Annotated[Name | None, doc("None of the eight built-in ones. Default: `course`.")] = None  # type: ignore[assignment] # null stands for the default
     simulates: Simulates = ""
     payout_succeeds: PayoutSucceeds = True
     review_hold: ReviewHold = False
     sending: Annotated[
-        tuple[SendingRequest, ...],
-        Meta(description="What the customer sends. Default: nothing.", max_length=MAX_SENDINGS),
+        tuple[SendingRequest, ...], doc("What the customer sends. Default: nothing.", max_length=MAX_SENDINGS)
     ] = ()
 
     def __post_init__(self) -> None:
@@ -199,7 +185,7 @@ class Course(Reply):
     simulates: Simulates
     payout_succeeds: PayoutSucceeds
     review_hold: ReviewHold
-    sending: Annotated[list[Sending], Meta(description="What the customer sends.")]
+    sending: Annotated[list[Sending], doc("What the customer sends.")]
 
 
 def course_of(scenario: rules.Scenario) -> Course:
