@@ -321,7 +321,7 @@ def _run(judge: "Verifier", *, with_bar: bool) -> None:
                 shown_at = time.monotonic()
                 echo_note(f"verify: {counts}")
             events = [event + causes[0] for event, causes in judge.runner.events.items()]
-            news = {text: text for text in (judge.runner.estimate, *events) if text}
+            news = {text: text for text in events}
             for plan, violations in judge.runner.violations.items():
                 for rule, explanation in violations:
                     news.setdefault(rule, f"{rule}, not confirmed yet: {plan.token}: {explanation}")

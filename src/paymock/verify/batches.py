@@ -34,20 +34,16 @@ _GATE_SECONDS = 0.25
 _GATHER_SECONDS = 3.0
 """How long is waited for what a moment needs, such as a request to hold."""
 
-_SLOW_START = 5.0
-"""After a start that takes so many seconds, only the most telling crashes are tried."""
-
 
 def outages() -> list[Batch]:
     return [Batch("*", "outage", fault) for fault in ("status=503", "drop")]
 
 
 def crashes(
-    baseline: Baseline, fulfil_at: str, service: Service | ExternalService, *, is_killed: bool, is_slow: bool
+    baseline: Baseline, fulfil_at: str, service: Service | ExternalService, *, is_killed: bool
 ) -> list[Batch]:
     """What is tried with replicas and, with `is_killed`, crashes: in a scenario whose payment becomes
-    `fulfil_at`. An application that others start is there again at once: no payment ends meanwhile. Of
-    a slow one, the most telling are tried.
+    `fulfil_at`. An application that others start is there again at once: no payment ends meanwhile.
     """
     due, count, is_owned = baseline.age_of(fulfil_at), len(service.ports), isinstance(service, Service)
     read, before = (str(Request(GET_PAYMENT, at)) for at in (due, baseline.age_before(due)))
@@ -55,14 +51,10 @@ def crashes(
     if count > 1 or is_killed:
         tried.append((before, "hold"))
     if is_killed:
-        tried += [("parked", "crash"), (read, "crash+0ms"), (read, "crash+8ms"), ("deliveries", "crash")]
-        tried += [(CREATE_PAYMENT, "crash"), ("order", "crash+10ms")]
-        tried += [("parked", "crash+end")] if is_owned else []
-    if is_killed and not is_slow and service.start_seconds <= _SLOW_START:
-        tried += [(CREATE_PAYMENT, f"crash+{moment}") for moment in ("before", "late")]
-        tried += [("order", f"crash+{pause}ms") for pause in (0, 30)]
-        tried += [(read, "crash"), *((read, f"crash+{pause}ms") for pause in (1, 2, 4, 15, 30, 50))]
-        tried += [("parked", "crash+twice"), *([("parked", "crash+term")] if is_owned else [])]
+        tried += [("parked", "crash"), *((read, f"crash{pause}") for pause in ("", "+0ms", "+4ms", "+30ms"))]
+        tried += [("deliveries", "crash"), ("order", "crash+10ms")]
+        tried += [(CREATE_PAYMENT, f"crash{moment}") for moment in ("", "+before", "+late")]
+        tried += [("parked", f"crash+{moment}") for moment in ("twice", *(["end", "term"] * is_owned))]
     return [
         Batch("*" if target == "parked" else baseline.scenario, target, action) for target, action in tried
     ]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from paymock.client.http import monotonic
 from paymock.client.sandbox import Sandbox
+from paymock.rules.faults import FaultKind
 from paymock.rules.scenarios import PaymentStatus
 from paymock.verify import batches
 from paymock.verify.findings import Findings
@@ -20,17 +21,10 @@ from paymock.verify.plans import (
     interleaved,
     parse_token,
     single_faults,
-    unknown_members,
 )
 from paymock.verify.process import ExternalService
 from paymock.verify.report import Coverage, Report
 from paymock.verify.runner import SETTLE_SECONDS, Options, Progress, Runner
-
-_TRIAL_SECONDS = 0.05
-"""How long a trial takes of an application that answers at once, of many that run side by side."""
-
-_OTHER_SECONDS = 15
-"""How long the rest takes: outages, and what is waited for."""
 
 _SLOW_PACES = ((10.0, Frequency.EVERY_OPERATION), (2.0, Frequency.EVERY_STATUS))
 """Seconds that an application takes for a state, and the most faults that are tried then."""
@@ -98,6 +92,7 @@ class Verifier:
         self._faults = frequencies(options.faults)
         self._speed = 0.0
         self._ended = False
+        self._left_out = ""
         self.runner = Runner(sandbox, application, options)
         self._check_only()
         self.runner.scenarios = self._known_scenarios(options.scenarios)
@@ -131,11 +126,10 @@ class Verifier:
         yield from self._run_baselines(runner.scenarios[:1], exclusive=True)
         if not runner.baselines:
             return
-        if only is None:
-            runner.estimate = self._estimate()
-            yield runner.progress
         if only is None and self._options.faults is None:
-            yield from self._run_batches(self._outage_batches(), waits=False)
+            can_meet = runner.pacing.application.threads is not None
+            at_once = [Batch(runner.scenarios[0], "order", "3x")] if can_meet else []
+            yield from self._run_batches([*at_once, *batches.outages()], waits=False)
         if isinstance(only, Batch):
             return (yield from self._run_batches([only]))
         yield from self._run_baselines(runner.scenarios[1:])
@@ -157,21 +151,13 @@ class Verifier:
         self._tried += tried
         yield from self._batches.run(tried, waits=waits)
 
-    def _outage_batches(self) -> list[Batch]:
-        """Outages and, where orders can come side by side, the same order placed three times at once."""
-        at_once = [Batch(self.runner.scenarios[0], "order", "3x")]
-        return (at_once if self.runner.pacing.application.threads else []) + batches.outages()
-
     def _crash_batches(self) -> list[Batch]:
         """Crashes and replicas, in the first scenario whose payment becomes what makes goods due."""
         fulfil_at, service = self._options.fulfil_at, self.runner.service
         fulfilled = [one for one in self.runner.baselines.values() if fulfil_at in one.statuses.values()]
         if not fulfilled or service is None:
             return []
-        is_slow = (self.runner.pacing.pace or 0.0) > _SLOW_PACES[-1][0]
-        return batches.crashes(
-            fulfilled[0], fulfil_at, service, is_killed=self._options.crash, is_slow=is_slow
-        )
+        return batches.crashes(fulfilled[0], fulfil_at, service, is_killed=self._options.crash)
 
     def _check_only(self) -> None:
         """Raises ValueError for a batch that needs more of the application."""
@@ -211,17 +197,8 @@ class Verifier:
             coverage=self._coverage(),
             not_judged=["double_delivery"] if self._batches.forgets else [],
             partial=len(runner.scenarios) < self._of_scenarios
-            or bool(runner.left_out or self._options.faults or self._only),
+            or bool(self._left_out or self._options.faults or self._only),
         )
-
-    def _estimate(self) -> str:
-        """How many trials there will be and how long they take, from the first scenario."""
-        runner, [first] = self.runner, self.runner.baselines.values()
-        states = [self._states[scenario] for scenario in runner.scenarios]
-        trials = len(self._plans()) * sum(states) / states[0]
-        seconds = max(_TRIAL_SECONDS, runner.trials[Plan(first.scenario)].seconds / runner.jobs)
-        seconds = trials * seconds + _OTHER_SECONDS
-        return f"about {round(trials, -1):.0f} trials, about {round(seconds, -1):.0f} s"
 
     def _coverage(self) -> Coverage:
         runner = self.runner
@@ -240,10 +217,7 @@ class Verifier:
 
     def _known_scenarios(self, names: Iterable[str] | None) -> list[str]:
         with contextlib.closing(self._sandbox):  # which can be used again
-            scenarios = self._sandbox.scenarios()
-        known = [scenario["name"] for scenario in scenarios]
-        self._states = {scenario["name"]: len(scenario["timeline"]) for scenario in scenarios}
-        self._states |= dict.fromkeys(NEAR_DUE, 1)
+            known = [scenario["name"] for scenario in self._sandbox.scenarios()]
         self._of_scenarios = len(known)
         chosen = [*names] if names is not None else known
         if self._only is not None and not (isinstance(self._only, Batch) and self._only.is_parked):
@@ -270,8 +244,7 @@ class Verifier:
                 requests = trial.requests
                 if runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
                     requests = tuple(request for request in requests if request.number == 1)
-                broken = {violation.rule for violation in runner.violations[plan]}
-                runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states, broken)
+                runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states)
                 if exclusive:
                     runner.pacing.pace = trial.longest_pause
 
@@ -279,36 +252,31 @@ class Verifier:
         """Try unknown members in replies, when all the rest is known: they are worth advice, and whatever
         they do to the application, they change no verdict.
         """
-        options = self._options
-        if self._only or options.faults is not None or (options.fail_fast and self.runner.costs_money):
+        options, runner = self._options, self.runner
+        if self._only or options.faults is not None or (options.fail_fast and runner.costs_money):
             return
-        for plan in unknown_members(self.runner.baselines.values()):
-            if not self.runner.pacing.is_gone:
-                self.runner.plans.append(plan)
-                yield from self.runner.run([plan], exclusive=True)
-                self.runner.undetermined.pop(plan, None)
+        sound = [one for one in runner.baselines.values() if not runner.violations[Plan(one.scenario)]]
+        for plan in single_faults(sound, {FaultKind.EXTRA: Frequency.EVERY_OPERATION}):
+            request = plan.injections[0].request
+            is_first = request.number == 1 and not request.operation.startswith("create")
+            if is_first and not runner.pacing.is_gone:
+                runner.plans.append(plan)
+                yield from runner.run([plan], exclusive=True)
+                runner.undetermined.pop(plan, None)
         yield from self._findings.find()
 
     def _plans(self) -> list[Plan]:
         """The plans with faults, each once: of a slow application, those that tell most."""
         baselines = [one for one in self.runner.baselines.values() if one.scenario not in NEAR_DUE]
-        faults, pace = self._faults, self.runner.pacing.pace or 0.0
-        fewest = next(
-            (frequency for seconds, frequency in _SLOW_PACES if pace > seconds), Frequency.EVERY_REQUEST
-        )
-        if fewest > Frequency.EVERY_REQUEST and self._options.faults is None:
-            faults = {fault: max(frequency, fewest) for fault, frequency in faults.items()}
-        plans = [*dict.fromkeys(single_faults(baselines, faults))]
-        every = dict.fromkeys(self._faults, Frequency.EVERY_OPERATION)
-        self.runner.most_telling = (
-            {*single_faults(baselines, every)} if self._options.faults is None else frozenset()
-        )
-        left_out = len(dict.fromkeys(single_faults(baselines, self._faults))) - len(plans)
-        if left_out > 0:
-            self.runner.left_out = (
-                f"the application polls every {pace:.0f} s: {left_out} trials were left out"
-            )
-        return plans
+        plans, pace = [*single_faults(baselines, self._faults)], self.runner.pacing.pace or 0.0
+        fewest = next((frequency for seconds, frequency in _SLOW_PACES if pace > seconds), None)
+        if fewest is None or self._options.faults is not None:
+            return plans
+        faults = {fault: max(frequency, fewest) for fault, frequency in self._faults.items()}
+        telling = [*single_faults(baselines, faults)]
+        if left_out := len(plans) - len(telling):
+            self._left_out = f"the application polls every {pace:.0f} s: {left_out} trials were left out"
+        return telling
 
     def _notes(self) -> Iterator[str]:
         runner, errors = self.runner, self.runner.pacing.tick_errors
@@ -325,6 +293,6 @@ class Verifier:
         if never:
             yield f"scenarios that could not be tried: {', '.join(never)}"
         yield from runner.notes
-        yield from filter(None, [runner.left_out])
+        yield from filter(None, [self._left_out])
         for event, causes in runner.events.items():
             yield event + (f" {len(causes)} times, first" if len(causes) > 1 else "") + causes[0]

@@ -109,7 +109,8 @@ class Findings:
         if confirmed is None and runner.seconds_left() <= 0:
             reason = f"{plan.token}: {rule} was not repeated within the budget"
             runner.undetermined[reason] = reason
-        tried = [one for one in runner.trials if _has_same_fault(one, plans)]
+        alike = {_hits(one) for one in plans}
+        tried = [one for one in runner.trials if _hits(one) in alike]
         if group[1] == (_APPLICATION,):
             tried = [one for one in runner.trials if runner.had_incident(one)]
         if by_chance:
@@ -310,15 +311,16 @@ class Findings:
         payments = [_payment(self._sandbox.detail(payment_id)) for payment_id in trial.payments]
         newest = payments[-1] if payments else {"payment_id": None, "timeline": []}
         plan = plan or trial.plan
-        token = plan.token
-        command = self._runner.options.command
+        token, command = plan.token, self._runner.options.command
+        known = {one["name"]: one for one in self._sandbox.scenarios()} | {**NEAR_DUE}
+        simulates = str(known.get(trial.plan.scenario, {}).get("simulates", ""))
         return Finding(
             rule=violation.rule,
             scenario=trial.plan.scenario,
             faults=[str(one) for one in filter(None, (plan.batch, *plan.injections))],
             token=token,
             explanation=violation.explanation,
-            story=_story(trial, plan, violation, payments, self._simulates(trial.plan.scenario)),
+            story=_story(trial, plan, violation, payments, simulates),
             requests=trial.entries,
             timeline=newest["timeline"],
             order_id=trial.order_id,
@@ -333,20 +335,10 @@ class Findings:
             marks=trial.marks,
         )
 
-    def _simulates(self, name: str) -> str:
-        """What a scenario of the server leads to, in a sentence."""
-        known = {one["name"]: one for one in self._sandbox.scenarios()} | {**NEAR_DUE}
-        return str(known.get(name, {}).get("simulates", ""))
 
-
-def _has_same_fault(plan: Plan, plans: Sequence[Plan]) -> bool:
-    """Whether a plan hits the same operation as one of them with the same fault, or its batch is alike."""
-
-    def hits(one: Plan) -> tuple[object, ...]:
-        faults = tuple((injection.request.operation, injection.fault) for injection in one.injections)
-        return one.batch and one.batch.kind, faults
-
-    return hits(plan) in {hits(one) for one in plans}
+def _hits(plan: Plan) -> tuple[object, ...]:
+    """What a plan hits, and with which faults: the same of batches of one kind."""
+    return plan.batch and plan.batch.kind, *((one.request.operation, one.fault) for one in plan.injections)
 
 
 def _payment(detail: Json) -> Json:

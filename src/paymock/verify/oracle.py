@@ -3,7 +3,7 @@
 They are pure functions of what a trial has shown.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -130,8 +130,8 @@ class Observation:
     `incident`: what befell the application as a whole meanwhile, as the end of a sentence. `stays_down`:
     why it did not start again after that. `is_excused`: that no goods are known is no loss, since nobody
     was asked to pay, or the application forgets at a crash what it has delivered. `marks` are crashes,
-    each by the index of the request that came before; -1: none did. `inherent`: if replies had unknown
-    members, the rules that are broken without them, too.
+    each by the index of the request that came before; -1: none did. `has_unknown_members`: replies had
+    members that the application does not know.
     """
 
     entries: list[Json] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Observation:
     stays_down: str = ""
     is_excused: bool = False
     marks: dict[int, str] = field(default_factory=dict)
-    inherent: Set[str] | None = None
+    has_unknown_members: bool = False
 
 
 class Violation(NamedTuple):
@@ -168,13 +168,10 @@ def check(observation: Observation, fulfil_at: str) -> list[Violation]:
     found = [*_money(observation, fulfil_at), *_advice(observation)]
     order = list(RULES)
     found.sort(key=lambda violation: order.index(violation.rule))
-    if observation.inherent is None:
-        return found
-    for one in found:
-        if one.rule not in observation.inherent:
-            text = observation.incident or one.explanation[0].lower() + one.explanation[1:]
-            return [Violation("breaks_on_new_fields", f"With unknown members in replies, {text}")]
-    return []
+    if found and observation.has_unknown_members:
+        text = observation.incident or found[0].explanation[0].lower() + found[0].explanation[1:]
+        return [Violation("breaks_on_new_fields", f"With unknown members in replies, {text}")]
+    return found
 
 
 def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
@@ -186,7 +183,10 @@ def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
             "free_goods",
             f"The goods went out{at}; the payment ended as `{last}` and was never `{fulfil_at}`.",
         )
-    elif seen.delivered_at and fulfil_at not in _until(seen.statuses, seen.delivered_at):
+    elif (
+        seen.delivered_at
+        and seen.delivered_at in seen.statuses[: [*seen.statuses, fulfil_at].index(fulfil_at)]
+    ):
         yield Violation(
             "free_goods",
             f"The goods went out when the payment was `{seen.delivered_at}`, before it was `{fulfil_at}`.",
@@ -216,10 +216,6 @@ def _money(seen: Observation, fulfil_at: str) -> Iterator[Violation]:
             "The customer was told that all is well, and no payment was created for the order: the "
             f"application {_silence(seen)} about it.",
         )
-
-
-def _until(statuses: Sequence[str], status: str) -> Sequence[str]:
-    return statuses[: list(statuses).index(status) + 1] if status in statuses else statuses
 
 
 def _silence(seen: Observation) -> str:

@@ -17,7 +17,7 @@ from paymock.client.http import Json, Refused, monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.text import without_key
-from paymock.verify.oracle import Observation, hides_outcome
+from paymock.verify.oracle import Observation
 from paymock.verify.process import ExternalService, Service
 
 MAX_ORDERS = 3
@@ -36,9 +36,6 @@ _SILENCE = 10.0
 """How long nothing may be heard of any order, in seconds, before the application counts as silent; as long as
 it is not known how often it polls, three times as long.
 """
-
-_BREAK_SECONDS = 3.0
-"""A pause of all orders after a fault that is longer, in seconds, is one that all orders share."""
 
 _NEW_ORDER_SECONDS = 5.0
 """After so long, another liveness order is placed when nothing has been heard of the last."""
@@ -141,9 +138,6 @@ class Pacing(ABC):
         """How many orders have a payment."""
         self.pace: float | None = None
         """The longest pause between two requests about an order, in seconds, once it is known."""
-        self.longest_break = 0.0
-        """How long it has paused as a whole after a fault, in seconds, as with an open circuit breaker."""
-        self.was_faulted = False
         self.lag = 0.0
         """The longest time without a fault until goods went out that were due, in seconds."""
         self.is_gone = False
@@ -266,14 +260,7 @@ class Pacing(ABC):
                 order.note(entry, self._calls, now)
                 self.served += had_none and bool(order.payments)
             if order is None or order is not self._liveness_order or entry["operation"] != CREATE_PAYMENT:
-                self._note_pause(now)
-                self.was_faulted, self.heard_at = hides_outcome(entry["fault"]), now
-
-    def _note_pause(self, now: float) -> None:
-        """Note how long the application was silent as a whole after a fault, if it went on by itself."""
-        pause = now - self.heard_at
-        if self.was_faulted and pause > max(_BREAK_SECONDS, 3 * (self.pace or 0.0)):
-            self.longest_break = max(self.longest_break, pause)
+                self.heard_at = now
 
     def now(self) -> float:
         """A time in seconds that stands still while the application is busy with an order or a tick: then it
@@ -355,12 +342,6 @@ class Ticked(Pacing):
         """
         ticks = self._ticks if self._exclusive is not None else self._ticks // _TICKS_FOR_ALL
         return {**super().poll_counts(order), 0: ticks}
-
-
-def pacing_of(sandbox: Sandbox, application: Application) -> Pacing:
-    if application.tick is None:
-        return OwnPace(sandbox, application)
-    return Ticked(sandbox, application, application.tick)
 
 
 class Inactivity:

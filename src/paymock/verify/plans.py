@@ -6,13 +6,13 @@ it reads: so the same request is meant however often the application polls.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import zip_longest
 
 from paymock.client.http import Json
-from paymock.rules.faults import Fault, FaultKind, fault_problem, parse_fault
+from paymock.rules.faults import Fault, fault_problem, parse_fault
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.schemas.public import CREATE_PAYMENT, OPERATION_IDS, PAYMENT_OPERATIONS
 from paymock.text import format_seconds
@@ -205,11 +205,6 @@ class Plan:
         return not all(injection.has_order for injection in self.injections)
 
     @property
-    def has_unknown_members(self) -> bool:
-        """Whether replies have members that the application does not know."""
-        return any(injection.parsed.kind is FaultKind.EXTRA for injection in self.injections)
-
-    @property
     def smaller(self) -> Iterator["Plan"]:
         """The plans with less of it: without a fault, or with a shorter outage."""
         for number, injection in enumerate(self.injections):
@@ -263,14 +258,13 @@ def frequencies(faults: Iterable[str] | None) -> Mapping[str, Frequency]:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a trial without faults has shown of a scenario: the requests of the application, in order, the
-    status of the payment at the age of each state, and the rules that were broken all the same.
+    """What a trial without faults has shown of a scenario: the requests of the application, in order, and the
+    status of the payment at the age of each state.
     """
 
     scenario: str
     requests: tuple[Request, ...]
     statuses: Mapping[float, str]
-    broken: Set[str] = frozenset()
 
     def age_of(self, status: str) -> float:
         """The age at which the payment gets this status."""
@@ -305,17 +299,6 @@ def single_faults(baselines: Iterable[Baseline], faults: Mapping[str, Frequency]
                 if key not in done:
                     done.add(key)
                     yield Plan(baseline.scenario, (Injection(request, fault),))
-
-
-def unknown_members(baselines: Iterable[Baseline]) -> Iterator[Plan]:
-    """A plan for each operation that reads: from its first request on, all replies have unknown members."""
-    scenarios: dict[str, str] = {}
-    for baseline in baselines:
-        for request in baseline.requests:
-            scenarios.setdefault(request.operation, baseline.scenario)
-    for operation, scenario in scenarios.items():
-        if not operation.startswith("create"):
-            yield Plan(scenario, (Injection(Request(operation), FaultKind.EXTRA),))
 
 
 def interleaved(plans: Sequence[Plan]) -> list[Plan]:

@@ -316,7 +316,7 @@ def junit(report: Report) -> bytes:
                 is_failure = rule.severity is Severity.MONEY
                 more = {"type": name, "message": finding.explanation} if is_failure else {}
                 told = ET.SubElement(case, "failure" if is_failure else "system-out", more)
-                told.text = _complete(finding)
+                told.text = f"{finding}\n\nTo repeat it:\n\n{finding.command or finding.option}"
     case = ET.SubElement(suite, "testcase", classname="paymock.verify", name="seen_to_its_end")
     if report.undetermined:
         message = f"{len(report.undetermined)} not seen to the end"
@@ -329,10 +329,6 @@ def junit(report: Report) -> bytes:
     ET.indent(suite)
     document: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
     return document
-
-
-def _complete(finding: Finding) -> str:
-    return f"{finding}\n\nTo repeat it:\n\n{finding.command or finding.option}"
 
 
 def markdown(report: Report) -> bytes:

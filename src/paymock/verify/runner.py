@@ -1,14 +1,14 @@
 """Runs plans as trials, side by side in one sandbox and within the budget, and keeps what they have shown."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from paymock.client.http import monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.verify.oracle import RULES, Severity, Violation
-from paymock.verify.pacing import Application, pacing_of
+from paymock.verify.pacing import Application, OwnPace, Ticked
 from paymock.verify.plans import Baseline, Plan
 from paymock.verify.process import NotStarted, Service
 from paymock.verify.trial import Trial
@@ -71,12 +71,13 @@ class Runner:
     Attributes: all `plans`, in the order in which they stand in reports; the last trial of each, and the
     rules that it broke; the `baselines` of scenarios; tokens of plans that were `unstarted` within the
     budget; why nothing can be said of a plan; `events` of the application as a whole, with the cause of each;
-    `notes` for the report; the `scenarios` that are tried; an `estimate` of the run, once it is known.
+    `notes` for the report; the `scenarios` that are tried.
     """
 
     def __init__(self, sandbox: Sandbox, application: Application, options: Options) -> None:
         self.options = options
-        self.pacing = pacing_of(sandbox, application)
+        tick = application.tick
+        self.pacing = Ticked(sandbox, application, tick) if tick else OwnPace(sandbox, application)
         self.service = application.service
         self.baselines: dict[str, Baseline] = {}
         self.trials: dict[Plan, Trial] = {}
@@ -86,17 +87,11 @@ class Runner:
         self.undetermined: dict[Plan | str, str] = {}
         self.events: dict[str, list[str]] = {}
         self.notes: dict[str, None] = {}
-        self.estimate = ""
         self.is_outage = False
         self.scenarios: list[str] = []
         self.began = monotonic()
         self.active: list[Trial] = []
         self._budget = math.inf if options.budget is None else options.budget
-        self.most_telling: Set[Plan] = frozenset()
-        """The plans that are tried even if the application pauses for long after each fault."""
-        self.left_out = ""
-        """What was left out, and why."""
-        self._skipped: set[Plan] = set()
         self._fatal: set[tuple[str, str]] = set()
         """The operations and faults at which the application ended."""
 
@@ -140,14 +135,13 @@ class Runner:
             exclusive |= tries >= _HIT_TRIES // 2 and bool(self.events)  # others end the application
             again: list[Plan] = []
             unstarted = dict.fromkeys(plans)
-            wanted = (plan for plan in plans if not (self._is_fatal(plan) or self._is_left_out(plan)))
+            wanted = (plan for plan in plans if not self._is_fatal(plan))
             for trial in self.run_once(wanted, exclusive=exclusive, record_deliveries=not self.baselines):
                 unstarted.pop(trial.plan, None)
                 if self.record(trial):
                     again.append(trial.plan)
                 yield self.progress
-            skipped = self._skipped.union(filter(self._is_fatal, unstarted))
-            self.unstarted += [plan.token for plan in unstarted if plan not in skipped]
+            self.unstarted += [plan.token for plan in unstarted if not self._is_fatal(plan)]
             plans = again
             if not again or self.pacing.is_gone:
                 return
@@ -244,17 +238,6 @@ class Runner:
         hurt = {(one.request.operation, one.parsed.text) for one in plan.injections}
         return bool(hurt & self._fatal) and self.costs_money
 
-    def _is_left_out(self, plan: Plan) -> bool:
-        """Whether the plan is left out, since the application pauses for long after each fault."""
-        if plan in self.most_telling or not (
-            plan.injections and self.most_telling and self.pacing.longest_break
-        ):
-            return False
-        self._skipped.add(plan)
-        count = f"{len(self._skipped)} trials were left out"
-        self.left_out = f"the application pauses for {self.pacing.longest_break:.0f} s after faults: {count}"
-        return True
-
     def _check_application(self) -> None:
         """Start the application again, if that is possible, when it has ended or has fallen silent."""
         if self.is_outage:
@@ -263,7 +246,8 @@ class Runner:
         status = service.exit_status() if service else None
         if status is None and (self.pacing.is_gone or not self.pacing.is_silent(self.options.settle)):
             return
-        culprit = self._last_faulted()
+        hurt = [trial for trial in self.active if trial.last_fault]
+        culprit = max(hurt, key=lambda trial: trial.faulted_at, default=None)
         last = culprit.last_fault if culprit else None
         after = f" after `{last['operation']}` got `{last['fault']}`" if last else ""
         if last:
@@ -302,16 +286,15 @@ class Runner:
             else:
                 trial.problems.append("the application stays down")
 
-    def _last_faulted(self) -> Trial | None:
-        """The trial whose request was the last that lost its reply."""
-        hurt = [trial for trial in self.active if trial.last_fault]
-        return max(hurt, key=lambda trial: trial.faulted_at, default=None)
-
     def final_check(self) -> None:
         """Ask once more how often the goods of each trial went out, and check it again; but for those of an
         application that may deliver as soon as replies have no unknown members any more.
         """
-        asked = [] if self.pacing.is_gone else [one for one in self.trials.values() if one.inherent is None]
+        asked = (
+            []
+            if self.pacing.is_gone
+            else [one for one in self.trials.values() if not one.has_unknown_members]
+        )
         clear = [trial for trial in asked if not trial.problems]
         for trial, call in [(one, self.pacing.count_deliveries(one.order_id)) for one in clear]:
             if call.exception() is None:

@@ -72,8 +72,6 @@ class Trial(Order):
         """When its last request was noted that lost its reply."""
         self.culprit: Plan | None = None
         """The plan whose fault ended or silenced the application meanwhile."""
-        self.seconds = 0.0
-        """How long it took."""
         self.longest_pause = 0.0
         """Between two requests, in seconds."""
         self.states: dict[float, str] = {}
@@ -85,9 +83,7 @@ class Trial(Order):
         self._record_deliveries = record_deliveries
         self._known = known
         self._settle = settle
-        if plan.has_unknown_members:
-            self.inherent = baseline.broken if baseline else frozenset()
-        self._began = monotonic()
+        self.has_unknown_members = any(one.parsed.kind is FaultKind.EXTRA for one in plan.injections)
         self._phase: Callable[[], None] | None = self._start
         self._rules: list[str] = []
         self._is_cleared = False
@@ -232,7 +228,9 @@ class Trial(Order):
 
     def _awaiting_payment(self) -> None:
         if not self.payments:
-            if self._silence.lasts(SHORT_PATIENCE if self._is_refused else self._patience()):
+            last = self.entries[-1] if self.entries else None
+            is_refused = last is not None and not last["fault"] and 400 <= last["status"] < 500  # for good
+            if self._silence.lasts(SHORT_PATIENCE if is_refused else self._patience()):
                 self.gave_up = True
                 self._end()
             return
@@ -243,12 +241,6 @@ class Trial(Order):
                     f"the payment follows {scenario}: the application must not send X-Mock-Scenario"
                 )
         self._follow_newest()
-
-    @property
-    def _is_refused(self) -> bool:
-        """Whether the service has refused its creation for good."""
-        last = self.entries[-1] if self.entries else None
-        return last is not None and not last["fault"] and 400 <= last["status"] < 500
 
     def _follow_newest(self) -> None:
         """Follow the payment through the states that last at least a millisecond: a read can show them."""
@@ -321,7 +313,6 @@ class Trial(Order):
     def _end(self) -> None:
         """End, and say why a trial without faults shows nothing to inject faults into."""
         self._phase = None
-        self.seconds = monotonic() - self._began
         is_taken = any(placed.done() and placed.exception() is None for placed in self._placed)
         self.acknowledged = is_taken and self._pacing.served > bool(self.payments)
         self.is_excused |= bool(self.incident) and not is_taken  # nobody has been asked to pay
@@ -408,7 +399,7 @@ class Trial(Order):
 
     def _end_faults(self) -> None:
         """Remove its faults before the end, unless the application must live with them."""
-        if self.inherent is None:
+        if not self.has_unknown_members:
             self.close()
 
     def _add_faults(self, at: float | None) -> None:
@@ -420,7 +411,7 @@ class Trial(Order):
                     operation=injection.request.operation,
                     order_id=self.order_id if injection.has_order else None,
                     skip=injection.request.number - 1,
-                    times=injection.times if self.inherent is None else None,
+                    times=None if self.has_unknown_members else injection.times,
                 )
                 self._rules.append(str(rule["id"]))
 
