@@ -1,5 +1,4 @@
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,6 @@ def port() -> int:
 def unconnected(port: int) -> Terminal:
     """A terminal for a port on which no server listens."""
     return Terminal(f"http://127.0.0.1:{port}", "mk_test_demo")
-
-
-@pytest.fixture
-def silent() -> Iterator[Terminal]:
-    """A terminal for a server that never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield Terminal(f"http://127.0.0.1:{listener.getsockname()[1]}", "mk_test_demo")
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ GUESSES = {
     # A payment by its order
     "payment order-1001": (0, "  order     order-1001\n"),
     "payment newest": (0, "  order     order-1002\n"),
+    "payment": (0, "  order     order-1002\n"),
+    "wait --status awaiting_payment": (0, "  order     order-1002\n"),
+    "deposit 5": (0, "  order     order-1002\n"),
+    "advance --to end": (0, "  order     order-1002\n"),
+    "advance newest --to end": (0, "  order     order-1002\n"),
     "payment order-7": (1, "payment_not_found: This sandbox has no payment with the id or the order"),
     "wait order-1001 --status awaiting_payment": (0, "  order     order-1001\n"),
     "watch order-1003": (1, "no payment with the id or the order 'order-1003'"),

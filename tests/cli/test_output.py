@@ -10,7 +10,6 @@ import pytest
 
 from paymock.cli.output import Column, cell_len, program, table_lines, wait_readable
 from paymock.settings import Settings
-from paymock.testing import Sandbox
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
 from tests.support.in_process import run, run_on_terminal
@@ -119,11 +118,4 @@ def test_no_mistake_repeats_a_key_or_a_password() -> None:
         outcome = run(*shlex.split(command))
         assert outcome.stderr.rpartition("Error: ")[2]
         assert SECRET not in outcome.stdout + outcome.stderr, command
-
-
-def test_neither_does_python() -> None:
-    for url in (f"http://user:{SECRET}@127.0.0.1", f"redis://:{SECRET}@127.0.0.1"):
-        with pytest.raises(ValueError, match="without user and password") as wrong:
-            Sandbox(url, "mk_test_demo")
-        assert SECRET not in str(wrong.value)
     assert SECRET not in repr(Settings(api_keys=(SECRET,), store=f"redis://:{SECRET}@127.0.0.1"))

@@ -175,18 +175,6 @@ def test_deposits_of_another_asset_leave_all_missing(terminal: Terminal, api: Ap
     assert [deposit["amount"] for deposit in deposits] == ["7", str(DUE)]
 
 
-@pytest.mark.parametrize("command", ["payment", "wait", "watch", "deposit 1", "advance --to end"])
-def test_without_an_id_the_newest_payment_is_taken(terminal: Terminal, api: Api, command: str) -> None:
-    older, newest = api.created()["id"], api.created()["id"]
-    if command in ("wait", "watch"):
-        api.post(f"/_mock/payments/{newest}/advance", json={"to": "end"})
-    name, *arguments = command.split()
-    for words in ([name, *arguments], [name, "newest", *arguments]):
-        shown = terminal.run(*words, "--json").stdout
-        assert newest in shown
-        assert older not in shown
-
-
 def test_wait_ends_when_the_status_is_reached(terminal: Terminal, api: Api) -> None:
     payment = api.created()["id"]
     # In small steps, since the wait may not have arrived yet.

@@ -133,11 +133,6 @@ class TestWaitingForTheApplication:
             paymock.wait_for("order-7", "failed", timeout=600)
         assert not caught.value.timed_out
 
-    def test_a_long_wait_for_an_order(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("paymock.client.sandbox.MAX_WAIT", 0.0)
-        after_each_reply(monkeypatch, lambda: paymock.create(order_id="order-7"))
-        assert paymock.wait_for("order-7")["status"] == "awaiting_payment"
-
     def test_requests_are_waited_for(self, paymock: Sandbox) -> None:
         payment = paymock.create(order_id="order-7")
         [creation] = paymock.wait_for_requests(operation="createPayment", order_id="order-7", timeout=20)

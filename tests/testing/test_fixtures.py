@@ -151,12 +151,6 @@ class TestFixtures:
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["total           1/42     2.3%"])
 
-    def test_the_fixtures_are_documented(self, run: Run) -> None:
-        result = run("", "--fixtures")
-        result.stdout.fnmatch_lines(
-            ["paymock_server [[]session scope[]]*", "*A paymock server*", "paymock -- *", "*A sandbox of*"]
-        )
-
 
 FAILURES = """
     import pytest

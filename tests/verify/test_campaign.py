@@ -1,6 +1,5 @@
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,6 @@ from paymock.client.http import Refused, Unreachable
 from paymock.settings import Settings
 from paymock.testing import Sandbox
 from paymock.verify import Report, Verdict, batches, pacing, plans, runner, trial, verify
-from paymock.verify.campaign import Verifier
-from paymock.verify.pacing import Application
-from paymock.verify.runner import Options
 from tests.support.clock import NOON
 from tests.support.courses import TWO_HALVES
 from tests.support.server import running_server
@@ -29,10 +25,7 @@ ORDERED = ["createPayment", *["getPayment"] * 9]
 
 
 def state_of(sandbox: Sandbox) -> tuple[float, list[Any], list[Any]]:
-    headers = {"Authorization": f"Bearer {sandbox.api_key}"}
-    speed = httpx.get(f"{sandbox.url}/_mock/clock", headers=headers).json()["speed"]
-    overrides = httpx.get(f"{sandbox.url}/_mock/next", headers=headers).json()["data"]
-    return speed, sandbox.faults(), overrides
+    return sandbox.clock()["speed"], sandbox.faults(), sandbox.pending()
 
 
 def undetermined(report: Report) -> str:
@@ -81,17 +74,6 @@ class TestVerdicts:
         assert (finding.rule, finding.also) == ("lost_order", ["gives_up"])
         assert (finding.faults, finding.payment_id, finding.timeline) == (["listAssets: drop"], None, [])
         assert finding.story[2] == "Application: 0 payments created, 0 reads, the last status it saw is none."
-
-    @pytest.mark.ci
-    def test_its_calls_may_run_side_by_side(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.undo()
-        with good.Worker(paymock.url, paymock.api_key) as shop, ThreadPoolExecutor(4) as executor:
-            application = Application(shop.order, shop.deliveries, None, executor)
-            scenarios = ["happy_path", "underpaid_expired", "settlement_failed"]
-            options = Options(scenarios=scenarios, faults=[], jobs=2)
-            with closing(Verifier(paymock, application, options)) as verifier:
-                assert [*verifier.run()][-1].done == 3
-                assert verifier.report().verdict == "SAFE"
 
     @pytest.mark.ci
     def test_a_request_that_is_not_sent_again_is_noted(self, paymock: Sandbox) -> None:

@@ -14,7 +14,9 @@ import pytest
 
 from harness.server_process import PAYMOCK, environment
 from paymock.testing import Sandbox
-from paymock.verify import Report, verify
+from paymock.verify import Report
+from paymock.verify.runner import SETTLE_SECONDS
+from tests.verify.campaigns import judged
 from tests.verify.shops.table import BAD, GOOD, SHOPS, Case
 
 ROOT = Path(__file__).parents[2]
@@ -48,23 +50,16 @@ def in_tiers(cases: Iterable[Case], *, served: bool = False) -> list[Any]:
     ]
 
 
-def judged(case: Case, sandbox: Sandbox) -> Report:
-    with case.shop(sandbox.url, sandbox.api_key) as shop:
-        return verify(
-            sandbox,
-            order=shop.order,
-            deliveries=shop.deliveries,
-            tick=None if shop.own_pace else shop.tick,
-            fulfil_at=case.fulfil_at,
-            scenarios=case.scenarios,
-        )
+def judge(case: Case, sandbox: Sandbox) -> Report:
+    chosen = {"scenarios": case.scenarios, "faults": None, "settle": SETTLE_SECONDS}
+    return judged(sandbox, case.shop, fulfil_at=case.fulfil_at, **chosen)
 
 
 @pytest.mark.parametrize(
     "case", [*in_tiers(GOOD), pytest.param(POLLER, id="poller in two scenarios", marks=pytest.mark.ci)]
 )
 def test_a_shop_that_is_right_is_safe_and_gets_no_advice(case: Case, paymock: Sandbox) -> None:
-    report = judged(case, paymock)
+    report = judge(case, paymock)
     assert report.verdict == "SAFE", str(report)
     assert report.findings == [], str(report)
     assert report.trials >= (400 if case.scenarios is None else 80)
@@ -74,7 +69,7 @@ def test_a_shop_that_is_right_is_safe_and_gets_no_advice(case: Case, paymock: Sa
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("case", in_tiers(BAD))
 def test_the_bug_of_a_shop_is_found_with_its_rule(case: Case, paymock: Sandbox) -> None:
-    report = judged(case, paymock)
+    report = judge(case, paymock)
     assert report.verdict == case.verdict, str(report)
     found = {rule: finding.faults for finding in report.findings for rule in (finding.rule, *finding.also)}
     assert case.rules <= found.keys(), str(report)

@@ -213,11 +213,6 @@ class TestText:
         )
         assert printed.decode() == word
 
-    def test_long_lines_are_broken(self) -> None:
-        story = str(finding(story=["Wrong:       " + "word " * 60])).splitlines()[1:5]
-        assert all(len(line) <= 100 for line in story)
-        assert [line.index("word") for line in story] == [15] * 4
-
     def test_control_characters_are_escaped(self) -> None:
         evil = finding(story=[EVIL], cause=EVIL, requests=[request(operation=None, path=EVIL)])
         text = str(report(evil, undetermined=(EVIL,), notes=[EVIL]))

@@ -31,18 +31,13 @@ def scenario_statuses() -> Mapping[str, tuple[PaymentStatus, ...]]:
 
 
 @cache
-def _transitions() -> Mapping[tuple[str, str], str]:
-    pairs = (pair for course in scenario_statuses().values() for pair in pairwise(course))
-    return {pair: "->".join(pair) for pair in pairs}
-
-
-@cache
 def _items() -> Mapping[str, Collection[str]]:
     """All that there is, by group."""
+    steps = (pair for course in scenario_statuses().values() for pair in pairwise(course))
     return {
         "scenarios": tuple(SCENARIOS),
         "statuses": tuple(status.value for status in PaymentStatus),
-        "transitions": tuple(_transitions().values()),
+        "transitions": tuple(dict.fromkeys(map("->".join, steps))),
         "errors": tuple(code for code, error in ERRORS.items() if error.expected),
         # HOLD looks like DELAY to the application
         "faults": tuple(kind.value for kind in FaultKind if kind is not FaultKind.HOLD),
@@ -129,9 +124,7 @@ def coverage(entries: Iterable[Mapping[str, Any]], payments: Iterable[Mapping[st
         scenario = scenarios.get(payment, "")
         if status == scenario_statuses().get(scenario, ("",))[-1]:
             seen["scenarios"].add(scenario)
-        transition = _transitions().get((statuses.get(payment, ""), status))
-        if transition is not None:
-            seen["transitions"].add(transition)
+        seen["transitions"].add(f"{statuses.get(payment)}->{status}")
         statuses[payment] = status
     return Coverage(seen)
 

@@ -185,11 +185,6 @@ class Client:
         reason = getattr(error, "strerror", None) or error
         return Unreachable(f"cannot reach {self.url}: {reason}. Is `paymock serve` running there?")
 
-    def unexpected_reply(self, status: int) -> Unreachable:
-        if status >= 500:
-            return Unreachable(f"the server at {self.url} failed with {status}: it is stopping or broken")
-        return Unreachable(f"the server at {self.url} is not paymock, or is another version of it")
-
 
 @dataclass(eq=False)
 class Call(Generic[T]):
@@ -241,7 +236,10 @@ class Call(Generic[T]):
                 refusal["message"] += " A server with --no-control has no control API."
             refused = Refused(self._request, response.status, refusal)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise self._client.unexpected_reply(response.status) from None
+            what = "is not paymock, or is another version of it"
+            if response.status >= 500:
+                what = f"failed with {response.status}: it is stopping or broken"
+            raise Unreachable(f"the server at {self._client.url} {what}") from None
         raise refused
 
 

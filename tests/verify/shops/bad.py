@@ -448,10 +448,6 @@ class ChecksThenCreates(KeyFromOrderId):
     meanwhile.
     """
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.keys: dict[str, str] = {}
-
     def create(self, body: Json, key: str) -> str:
         used = self.keys.get(key) or str(uuid4())
         try:

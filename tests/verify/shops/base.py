@@ -46,6 +46,7 @@ class Shop:
         self.open: dict[str, str] = {}
         self.not_before: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
+        self.keys: dict[str, str] = {}
         self.closing = threading.Event()
         self.workers: list[threading.Thread] = []
 

@@ -219,10 +219,6 @@ class EndsForGood(StartsAgain):
 class KeyInMemory(KeyedWarehouse):
     """Keeps the random key of a creation in memory: after a crash, the next try has another."""
 
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.keys: dict[str, str] = {}
-
     def key(self, order_id: str) -> str:
         return self.keys.setdefault(order_id, str(uuid4()))
 

@@ -292,11 +292,8 @@ class Breaker(Worker):
 
     limit = 5
     seconds = 1.0
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.failed_reads = 0
-        self.open_until = 0.0
+    failed_reads = 0
+    open_until = 0.0
 
     def poll(self, order_id: str, payment_id: str) -> None:
         if time.monotonic() >= self.open_until:
@@ -372,7 +369,6 @@ class LockPerOrder(KeyFromOrderId):
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
-        self.keys: dict[str, str] = {}
         self.locks: dict[str, threading.Lock] = {}
 
     def order(self, order_id: str) -> None:
