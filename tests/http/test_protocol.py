@@ -55,15 +55,6 @@ def test_an_invalid_character_gets_the_error_of_its_header(server: RunningServer
         assert second.status == 200
 
 
-def test_a_client_that_leaves_in_mid_body_stores_nothing(server: RunningServer) -> None:
-    before = stored(server)
-    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
-        connection.sendall(creation(json.dumps(order()).encode())[:-10])
-    [reply] = raw.exchange(server.port, GET)
-    assert reply.status == 200
-    assert stored(server) == before
-
-
 def test_small_replies_are_not_delayed(server: RunningServer) -> None:
     """Nagle's algorithm would make some of them wait 40 ms for an acknowledgment."""
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:

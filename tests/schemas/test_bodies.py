@@ -11,6 +11,11 @@ from paymock.schemas.validation import Problems, checker_for
     [
         (SetClock, {"speed": 0}, {}),
         (SetClock, {"speed": 10_001}, {"speed": "must be a number, at least 0 and at most 10,000"}),
+        # by tiny ones, a division overflows, or leads to a time that never comes
+        *(
+            (SetClock, {"speed": speed}, {"speed": "must be"})
+            for speed in (-1, "1", None, True, [1], 5e-324, 1e-320, 1e-9, 0.000999, -5e-324)
+        ),
         (SetClock, {"now": "2000-01-01T00:00:00Z", "speed": 0}, {}),
         (SetClock, {"now": "2000-01-01T00:00:00+00:01"}, {"now": "must be in the years 2000 to 2100"}),
         (SetClock, {"now": "2101-01-01T00:00:00Z"}, {"now": "must be in the years 2000 to 2100"}),
@@ -20,6 +25,7 @@ from paymock.schemas.validation import Problems, checker_for
             {"now": "must be", "speed": "must be a number"},
         ),
         (Advance, {"seconds": 0}, {"seconds": "must be a number, more than 0 and at most 31,536,000"}),
+        *((Advance, {"seconds": one}, {"seconds": "must be"}) for one in (-1, 31_536_001, "45", None, False)),
         (AdvancePayment, {"to": "end"}, {}),
         (AdvancePayment, {"to": "paid"}, {"to": "must be one of awaiting_payment,"}),
         (AdvancePayment, {"to": "end", "timeout": -1}, {"timeout": "at least 0 and at most 60"}),
@@ -33,7 +39,10 @@ from paymock.schemas.validation import Problems, checker_for
         (MakeDeposit, {"amount": 1, "asset": ""}, {"amount": "must be a string", "asset": "1 to 64"}),
         (SetNext, {"scenario": "late_payment", "fault": "drop; times=2", "times": None}, {}),
         (SetNext, {"times": 2.0}, {}),
-        (SetNext, {"times": 1.5}, {"times": "must be an integer, at least 1 and at most 1,000,000"}),
+        *(
+            (SetNext, {"times": times}, {"times": "must be an integer, at least 1 and at most 1,000,000"})
+            for times in (0, 1.5, True)
+        ),
         (SetNext, {"scenario": "late", "fault": "503"}, {"fault": "status=CODE"}),
         (SetNext, {"course": {"sending": [{}]}}, {"course.sending[0].at": "is required"}),
     ],

@@ -2,15 +2,18 @@
 
 import asyncio
 import gc
+import signal
 import subprocess
 import sys
 import weakref
+from typing import Any, cast
 
 import pytest
 
 from harness.server_process import environment
 from paymock.rules.errors import PaymockError
-from paymock.server.process import GC_THRESHOLDS
+from paymock.server import server
+from paymock.server.process import GC_THRESHOLDS, HANGUP, STOP_SIGNALS
 from paymock.stores.memory import MemoryStore
 from paymock.testing import serve
 from tests.support.use_cases import UseCases
@@ -154,3 +157,18 @@ main.main()
 @pytest.mark.process
 def test_a_hangup_does_not_end_a_server_that_starts_or_ends() -> None:
     assert output_of(HANGUPS) == "stopped (hangup)\n"
+
+
+@pytest.mark.skipif(not HANGUP, reason="needs SIGHUP")
+def test_a_hangup_before_there_is_an_event_loop_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**_: object) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        raise InterruptedError
+
+    monkeypatch.setattr("asyncio.Runner", interrupt)
+    monkeypatch.setattr(server, "stop_signals", lambda: STOP_SIGNALS)  # wherever the tests run
+    hangups: list[bool] = []
+    starting = server.Server([cast("Any", None)], [], lambda: None, on_hangup=lambda: hangups.append(True))
+    with pytest.raises(InterruptedError):
+        starting.run()
+    assert hangups == [True]

@@ -85,8 +85,4 @@ def everything_in(store: object) -> object:
         return everything_in(vars(store))
     if hasattr(store, "__slots__"):
         return [(name, everything_in(getattr(store, name))) for name in store.__slots__]
-    return [*map(everything_in, iterated(store))]
-
-
-def iterated(value: object) -> Iterable[object]:
-    return value if isinstance(value, Iterable) else [repr(value)]
+    return [*map(everything_in, store)] if isinstance(store, Iterable) else [repr(store)]

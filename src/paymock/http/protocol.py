@@ -18,7 +18,6 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import aclosing
 from email.utils import formatdate
 from functools import cache
-from http import HTTPStatus
 from types import coroutine
 from typing import Any, Protocol, TypeVar, cast
 
@@ -35,7 +34,7 @@ from paymock.http.parser import (
     path_of,
 )
 from paymock.http.requests import ClientGone, Request
-from paymock.http.responses import Response
+from paymock.http.responses import PHRASES, Response
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultKind
 
@@ -61,7 +60,6 @@ _MAX_AHEAD = 64 * 1024
 _IDLE, _HEAD, _BODY, _REPLY = "idle", "head", "body", "reply"
 """What a connection waits for."""
 
-_STATUSES = frozenset(HTTPStatus)
 _MESSAGE = b"%b%b%b\r\n%b"
 """Status line, date and other header lines; the body."""
 
@@ -489,5 +487,4 @@ def _chunk(part: bytes) -> bytes:
 
 @cache  # there are few statuses
 def _status_line(status: int) -> bytes:
-    phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
-    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    return f"HTTP/1.1 {status} {PHRASES.get(status, '')}\r\n".encode()

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, aclosing
 from functools import cache, lru_cache
+from http import HTTPStatus
 
 import msgspec
 from msgspec.structs import replace
@@ -25,11 +26,8 @@ WARNING = "X-Mock-Warning"
 _MIN_KEY_LENGTH = 9
 """A shorter word may be part of a message by chance, and is not a secret API key."""
 
-_RETRY = b"retry: 1000\n\n"
-"""The time after which a browser reconnects, in milliseconds."""
-
-_UNBUFFERED = (("X-Accel-Buffering", "no"),)
-"""Tells nginx and other proxies to pass events on at once."""
+PHRASES = {status.value: status.phrase for status in HTTPStatus}
+"""The reason phrases of the statuses that have one."""
 
 VARY = ("Vary", "Accept-Encoding")
 _NO_STORE = b"cache-control: no-store\r\n"
@@ -150,5 +148,6 @@ async def event_stream(
                     yield b"data: " + msgspec.json.encode(message) + b"\n\n"
 
     events = encoded()
-    first = await anext(events, b"")
-    return Response(200, _RETRY + first, "text/event-stream", headers=_UNBUFFERED, stream=events)
+    body = b"retry: 1000\n\n" + await anext(events, b"")  # milliseconds until a browser reconnects
+    headers = (("X-Accel-Buffering", "no"),)  # nginx and other proxies are to pass events on at once
+    return Response(200, body, "text/event-stream", headers=headers, stream=events)

@@ -36,9 +36,6 @@ from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place
 if TYPE_CHECKING:
     from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
 
-_GONE = Response(0, lost=True)
-"""In place of a response that nobody waits for."""
-
 
 class Application:
     """The service. For each request it checks the host, finds the route, checks the API key and calls the
@@ -87,7 +84,7 @@ class Application:
             handler = self._route(request)
             response = await handler(request)
         except ClientGone:
-            return _GONE, b""
+            return Response(0, lost=True), b""  # nobody waits for it
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
             if isinstance(error, PaymockError):
                 response = refusal(error, request)

@@ -51,8 +51,6 @@ class OpenApiDocument:
 
 def with_scenarios(text: str, scenarios: Sequence[Scenario]) -> str:
     """Add scenarios to the table and to the enumeration in a document."""
-    if not scenarios:
-        return text
     rows = [summarize(scenario) for scenario in scenarios]
     last_row = re.compile(r"^( +)\| `manual_review` .*\n", re.MULTILINE)
     enumeration = re.compile(r"(\n    Scenario:\n.*?- manual_review\n)(.*?_MANUAL_REVIEW\n)", re.DOTALL)

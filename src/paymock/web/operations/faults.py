@@ -4,7 +4,6 @@ docs/faults.md.
 
 import asyncio
 from contextlib import nullcontext, suppress
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from paymock.app.faults import FaultInjection, RequestAttempt
 from paymock.http.checks import REALM, sent_once
 from paymock.http.requests import ClientGone, Request
-from paymock.http.responses import Response, error_response, refusal
+from paymock.http.responses import PHRASES, Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.fault_injection import UNDECIDED, Decision, DecisionNeeded
@@ -26,7 +25,6 @@ from paymock.web.telemetry.exchange import OperationResponse, in_place_of, order
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""
 
-_STATUSES = frozenset(HTTPStatus)
 _GATEWAY_PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
     "<hr><center>gateway</center>\r\n</body>\r\n</html>\r\n"
@@ -179,6 +177,5 @@ def _error_reply(fault: Fault, request: Request) -> Response:
     status, response = fault.number, error_response(injected_error(fault), request.id)
     if not fault.html:
         return response
-    phrase = f" {HTTPStatus(status).phrase}" if status in _STATUSES else ""
-    page = _GATEWAY_PAGE.format(f"{status}{phrase}")
+    page = _GATEWAY_PAGE.format(f"{status} {PHRASES.get(status, '')}".rstrip())
     return replace(response, body=page.encode(), content_type="text/html")

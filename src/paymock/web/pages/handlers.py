@@ -52,10 +52,6 @@ _REFRESH_SECONDS = 10
 LLMS = "/llms.txt"
 SWAGGER = "/swagger/"
 SWAGGER_CONTROL = "/swagger/control/"
-SWAGGER_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 LINKS = {
     "/": "Dashboard",
@@ -210,7 +206,7 @@ def static_files(*, with_control: bool, open_mode: bool) -> Mapping[str, StaticF
     """Return every static file by its URL path. `with_control`: Swagger UI also shows the control API."""
     documents = _DOCUMENTS * with_control + _OPEN_KEY * open_mode
     names = sorted(file.name for file in _FOLDER.joinpath("pages").iterdir())
-    swagger_headers = (("Content-Security-Policy", SWAGGER_POLICY), _REVALIDATED)
+    swagger_headers = (security_headers(images="'self' data:")[0], _REVALIDATED)
     index = StaticFile("swagger/index.html", swagger_headers, documents)
     return {
         **{f"/assets/{name}": StaticFile(f"pages/{name}") for name in names},

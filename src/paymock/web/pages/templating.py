@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 HTML = "text/html; charset=utf-8"
-_OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+_OWN_FILES = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
 _BIDIRECTIONAL = re.compile(f"[{BIDIRECTIONAL}]")
 _STATIC = Path(__file__).parent / "static" / "pages"
 _LONG = 20
@@ -27,13 +27,14 @@ def render(template: str, root: str, **values: object) -> bytes:
     return environment(root).get_template(template).render(values).encode()
 
 
-def security_headers(frame_ancestors: str = "'none'") -> tuple[tuple[str, str], ...]:
-    """Return the headers that restrict a page to its own files, without inline scripts and styles, and limit
-    the sites that may embed it.
+def security_headers(frame_ancestors: str = "'none'", images: str = "'self'") -> tuple[tuple[str, str], ...]:
+    """Return the headers that restrict a page to its own files and such `images`, without inline scripts and
+    styles, and limit the sites that may embed it.
 
     Other sites get no referrer, since the address of a checkout is a secret of its customer.
     """
-    content = f"{_OWN_FILES}; base-uri 'none'; form-action 'none'; frame-ancestors {frame_ancestors}"
+    sources = f"{_OWN_FILES}; img-src {images}"
+    content = f"{sources}; base-uri 'none'; form-action 'none'; frame-ancestors {frame_ancestors}"
     return (("Content-Security-Policy", content), ("Referrer-Policy", "no-referrer"))
 
 

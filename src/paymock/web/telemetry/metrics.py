@@ -27,13 +27,8 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "other")
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 """The upper bounds of the histogram's buckets, in seconds; one more bucket has no bound."""
 
-UNKNOWN = "unknown"
-"""The route of a path without one."""
-
 COURSE = "course"
 """The scenario of payments that follow none of the server."""
-
-_CREATION = "/v1/payments"
 
 COUNTERS = {
     "paymock_requests_total": (("route", "method", "status"), "Requests that were answered."),
@@ -76,7 +71,7 @@ class RequestMetrics:
         template = exchange.template
         if not template:  # it was refused before it was routed
             match = self._routes.find(exchange.path)
-            template = UNKNOWN if match is None else match.template
+            template = "unknown" if match is None else match.template
         method = exchange.method if exchange.method in METHODS else "other"
         response, carried_out = exchange.response, exchange.carried_out
         self._count(template, method, "dropped" if response.dropped else str(response.status)).inc()
@@ -85,7 +80,7 @@ class RequestMetrics:
             self._errors[carried_out.error].inc()
         elif exchange.is_replayed:
             self._replays.inc()
-        elif template == _CREATION and isinstance(carried_out, OperationResponse) and carried_out.scenario:
+        elif isinstance(carried_out, OperationResponse) and carried_out.scenario:
             self._payments.get(carried_out.scenario, self._payments[COURSE]).inc()
 
     async def page(self, _: Request) -> Response:

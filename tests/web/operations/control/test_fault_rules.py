@@ -1,10 +1,8 @@
 """Fault rules: which requests they select, what they count, and what has precedence."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from paymock.http.requests import MAX_BODY
@@ -12,6 +10,7 @@ from paymock.schemas.public import OPERATION_IDS
 from tests.support import raw
 from tests.support.client import Api, error_of, fields_of, order
 from tests.support.contract import Json
+from tests.support.operations import OPERATIONS, arguments_of, path_of
 from tests.support.server import RunningServer
 from tests.web.operations.bad_input import CHUNKED, KEYED_JSON, chunked, send
 
@@ -72,20 +71,11 @@ class TestSelection:
     def test_a_rule_is_about_one_operation(self, api: Api) -> None:
         for operation in OPERATION_IDS:
             add(api, operation=operation, times=None)
-        payment_id = "pay_" + "a" * 40
-        requests: dict[str, Callable[[], httpx.Response]] = {
-            "listChains": lambda: api.get("/v1/chains"),
-            "listAssets": lambda: api.get("/v1/chains/bsc/assets"),
-            "createPayment": api.create,
-            "getPayment": lambda: api.get(f"/v1/payments/{payment_id}"),
-            "listAttempts": lambda: api.get(f"/v1/payments/{payment_id}/attempts"),
-            "createWebhookEndpoint": lambda: api.post(
-                "/v1/webhooks", json={"url": "https://a.example"}, headers={"Idempotency-Key": KEY}
-            ),
-            "listWebhookEndpoints": lambda: api.get("/v1/webhooks"),
-        }
-        for number, operation in enumerate(OPERATION_IDS):
-            assert error_of(requests[operation]()) == (503, "injected_fault")
+        by_id = {operation.operation_id: operation for operation in OPERATIONS}
+        for number, name in enumerate(OPERATION_IDS):
+            path = path_of(by_id[name], "pay_" + "a" * 40)
+            reply = api.request(by_id[name].method, path, **arguments_of(by_id[name], KEY))
+            assert error_of(reply) == (503, "injected_fault")
             assert counts(api) == [(int(place <= number),) * 2 for place in range(len(OPERATION_IDS))]
         assert [entry["operation"] for entry in journal(api)] == list(OPERATION_IDS)
 

@@ -63,17 +63,6 @@ class TestOverrides:
         assert api.create(order(order_id="")).status_code == 422
         assert api.get("/_mock/next").json() == pending
 
-    def test_an_override_that_makes_no_sense_is_refused(self, api: Api) -> None:
-        for body, field in (
-            ({}, "scenario"),
-            ({"scenario": "happy"}, "scenario"),
-            ({"fault": "explode"}, "fault"),
-            ({"scenario": "happy_path", "times": 0}, "times"),
-            ({"scenario": "happy_path", "times": 1.5}, "times"),
-            ({"scenario": "happy_path", "times": True}, "times"),
-        ):
-            assert list(fields_of(api.post("/_mock/next", json=body))) == [field]
-
 
 HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
 
