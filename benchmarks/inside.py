@@ -75,6 +75,6 @@ async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None
             own = msgspec.structs.replace(record, token=token(number), fingerprint=os.urandom(16))
             value = records.encode(own)
             sandbox = names[number % sandboxes]
-            await store.add(sandbox, own.token, value, kind=PaymentRecord.KIND, expected_state=None)
+            await store.add(sandbox, (own.token, value, PaymentRecord.KIND), expected_state=None)
 
     await asyncio.gather(*(add() for _ in range(TASKS)))

@@ -48,7 +48,7 @@ async def add(
     store: Store, sandbox: str, key: str, value: bytes, kind: str = "a", limit: int | None = None
 ) -> bytes | None:
     """Add a value to a sandbox that has no record of its own, and return the existing value."""
-    result = await store.add(sandbox, key, value, kind=kind, expected_state=None, limit=limit)
+    result = await store.add(sandbox, (key, value, kind), expected_state=None, limit=limit)
     assert result.state is None
     return result.existing
 
@@ -59,14 +59,14 @@ async def reads_show_changes_of(other: Store, store: Store) -> None:
     """
 
     async def check(name: str, *, listing: bool) -> None:
-        keys, add = (STATE, "key", "key.note"), partial(other.add, name, kind="a")
+        keys, add = (STATE, "key", "key.note"), partial(other.add, name)
         steps: list[tuple[Callable[[], Awaitable[object]], list[bytes | None]]] = [
-            (lambda: add("key", b"1", expected_state=None), [None, b"1", None]),
+            (lambda: add(("key", b"1", "a"), expected_state=None), [None, b"1", None]),
             (lambda: other.replace(name, "key.note", None, b"n", expected_state=None), [None, b"1", b"n"]),
             (lambda: other.replace(name, STATE, None, b"s", expected_state=None), [b"s", b"1", b"n"]),
             (lambda: other.reset(name, b"t", expected_state=b"s"), [b"t", None, None]),
-            (lambda: add("key", b"2", expected_state=b"t"), [b"t", b"2", None]),
-            (lambda: add("more", b"3", expected_state=b"t", new_state=b"u"), [b"u", b"2", None]),
+            (lambda: add(("key", b"2", "a"), expected_state=b"t"), [b"t", b"2", None]),
+            (lambda: add(("more", b"3", "a"), expected_state=b"t", new_state=b"u"), [b"u", b"2", None]),
         ]
         assert await store.get(name, *keys) == [None] * 3
         for step, expected in steps:
@@ -172,7 +172,7 @@ class StoreContract:
         for outdated in (None, b"0"):
             assert not await store.replace("sandbox", "key", None, b"new", expected_state=outdated)
             assert not await store.replace("sandbox", STATE, outdated, b"2", expected_state=outdated)
-            added = await store.add("sandbox", "key", b"new", kind="a", expected_state=outdated)
+            added = await store.add("sandbox", ("key", b"new", "a"), expected_state=outdated)
             assert added == (b"1", None)
             assert not await store.reset("sandbox", b"2", expected_state=outdated)
         assert await store.get("sandbox", STATE, "key") == [b"1", None]
@@ -186,31 +186,19 @@ class StoreContract:
         replace = partial(store.replace, "sandbox", STATE, if_empty=True)
         assert await replace(None, b"1", expected_state=None)
         assert await replace(b"1", b"2", expected_state=b"1")
-        assert (await store.add("sandbox", "key", b"new", kind="a", expected_state=b"1")).state == b"2"
-        await store.add("sandbox", "key", b"new", kind="a", expected_state=b"2")
+        assert (await store.add("sandbox", ("key", b"new", "a"), expected_state=b"1")).state == b"2"
+        await store.add("sandbox", ("key", b"new", "a"), expected_state=b"2")
         assert not await replace(b"1", b"3", expected_state=b"1")
         with pytest.raises(PaymockError, match="Reset the sandbox, or"):
             await replace(b"2", b"3", expected_state=b"2")
         assert await store.get("sandbox", STATE) == [b"2"]
 
     async def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
-        add = partial(store.add, "sandbox", kind="a")
-        assert await add("one", b"1", expected_state=None, new_state=b"s") == (None, None)
-        assert await add("one", b"2", expected_state=b"s", new_state=b"t") == (b"s", b"1")
-        assert await add("two", b"2", expected_state=None, new_state=b"t") == (b"s", None)
+        add = partial(store.add, "sandbox")
+        assert await add(("one", b"1", "a"), expected_state=None, new_state=b"s") == (None, None)
+        assert await add(("one", b"2", "a"), expected_state=b"s", new_state=b"t") == (b"s", b"1")
+        assert await add(("two", b"2", "a"), expected_state=None, new_state=b"t") == (b"s", None)
         assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
-
-    async def test_no_concurrent_change_of_a_value_is_lost(self, store: Store) -> None:
-        async def increase() -> None:
-            while True:
-                [old] = await store.get("sandbox", STATE)
-                if await store.replace(
-                    "sandbox", STATE, old, b"%d" % (int(old or 0) + 1), expected_state=old
-                ):
-                    return
-
-        await asyncio.gather(*(increase() for _ in range(20)))
-        assert await store.get("sandbox", STATE) == [b"20"]
 
     async def test_values_of_a_kind_are_paged_newest_first(self, store: Store) -> None:
         for number in range(5):
@@ -248,13 +236,6 @@ class StoreContract:
         assert await store.get("sandbox", "key 2") == [None]
         assert await add(store, "sandbox", "key 1", b"new", limit=2) == b""
         assert await add(store, "sandbox", "key 2", b"", "b", limit=2) is None
-
-    async def test_one_of_several_concurrent_additions_wins(self, store: Store) -> None:
-        values = [b"%d" % number for number in range(50)]
-        outcomes = await asyncio.gather(*(add(store, "sandbox", "key", value) for value in values))
-        [winner] = await store.get("sandbox", "key")
-        assert outcomes.count(None) == 1
-        assert {outcome for outcome in outcomes if outcome is not None} == {winner}
 
     async def test_a_counter_counts_its_calls(self, store: Store) -> None:
         assert [await store.increment("sandbox", "a") for _ in range(3)] == [1, 2, 3]

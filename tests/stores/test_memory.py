@@ -46,14 +46,14 @@ async def request(store: MemoryStore, name: str) -> None:
 
 
 async def reset(store: MemoryStore, name: str) -> None:
-    await store.add(name, "key", ENTRY, kind="payment", expected_state=None)
+    await store.add(name, ("key", ENTRY, "payment"), expected_state=None)
     await request(store, name)
     assert await store.reset(name, STATE_BYTES, expected_state=None)
 
 
 async def refused_addition(store: MemoryStore, name: str) -> None:
     with suppress(PaymockError):
-        await store.add(name, "key", ENTRY, kind="refused", expected_state=None)
+        await store.add(name, ("key", ENTRY, "refused"), expected_state=None)
     assert not await store.replace(name, "key", ENTRY, ENTRY, expected_state=None)
 
 
@@ -72,7 +72,7 @@ async def test_a_sandbox_that_holds_nothing_takes_hardly_any_memory(
 
 
 async def test_a_sandbox_is_forgotten_only_when_it_holds_nothing(store: MemoryStore) -> None:
-    await store.add("used", "key", ENTRY, kind="payment", expected_state=None)
+    await store.add("used", ("key", ENTRY, "payment"), expected_state=None)
     for name in ("used", "empty", "recent"):
         await store.append(name, "requests", ENTRY, keep=10)
     for name in names(MAX_EMPTY - 1):

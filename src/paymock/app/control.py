@@ -3,7 +3,6 @@
 Every method works within one sandbox and touches no other.
 """
 
-import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from msgspec.structs import asdict, replace
 from paymock.app.faults import FaultRules, Overrides
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, decoded
-from paymock.app.lookup import ALL_PAYMENTS, PaymentFilter, PaymentSnapshot, find_payment, newest_payments
+from paymock.app.lookup import PaymentFilter, PaymentSnapshot, find_payment, loop_time, newest_payments
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
@@ -140,9 +139,7 @@ class ControlService:
                     {"timeout": "needs `until_observed`: nothing is waited for without it"}
                 )
             return (await self._simulate(sandbox, payment_id, advanced)).payment
-        deadline = asyncio.get_running_loop().time() + (
-            schemas.DEFAULT_WAIT if step.timeout is None else step.timeout
-        )
+        deadline = loop_time() + (schemas.DEFAULT_WAIT if step.timeout is None else step.timeout)
         payment = await self._find(sandbox, payment_id)
         position = payment.elapsed
         goal = position + _length_of(step, payment)
@@ -200,7 +197,8 @@ class ControlService:
                 raise PaymockError(
                     "capacity_exceeded", "The payment has a hundred simulated deposits already."
                 )
-            at = payment.after(propagation_ms).elapsed
+            later = replace(payment.sandbox, real=payment.sandbox.real + propagation_ms)
+            at = payment.timeline.age(later.now)
             record = DepositRecord(token, fingerprint, receive.token, at, deposit.amount, other_asset)
             # a key that exists without its deposit is that of a payment which the engine has deleted since
             addition = (token, records.encode(record), record.KIND) if request and not replayed else None
@@ -237,7 +235,7 @@ class ControlService:
     ) -> tuple[list[PaymentSnapshot], str | None, int]:
         """Return what `payments` returns, as snapshots: the page, its `next_cursor`, and the total."""
         wanted = PaymentFilter(query.status, query.scenario, query.order_id, query.search)
-        scanned = query.limit + 1 if wanted == ALL_PAYMENTS else _SCANNED
+        scanned = query.limit + 1 if wanted == PaymentFilter() else _SCANNED
         position = None if query.cursor is None else int(query.cursor)
         found: list[tuple[int, PaymentSnapshot]] = []
         while True:
@@ -321,7 +319,7 @@ class ControlService:
 
 
 async def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
-    states, age = payment.states, payment.elapsed
+    states, age = payment.timeline.states, payment.elapsed
     await give_way()
     past = [state for state in payment.visible_states if state.at <= age]
     if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation

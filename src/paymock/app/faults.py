@@ -1,6 +1,4 @@
-"""The fault rules and the overrides of sandboxes, and what one request gets of them, counted exactly over all
-processes.
-"""
+"""The fault rules and overrides of sandboxes, and what a request gets of them, counted over all processes."""
 
 import asyncio
 import hashlib
@@ -257,9 +255,7 @@ def _public(rule: FaultRule, now: int) -> schemas.FaultRule:
 
 
 def _enqueued(queue: Queue, added: Override) -> Queue:
-    """Return the queue with one more override. The permanent ones stay last, of which there is at most one
-    for each order, and one for all.
-    """
+    """Return the queue with one more override. Last come the permanent ones, one for each order and all."""
     limited = [override for override in queue if override.times is not None]
     permanent = {override.order_id: override for override in queue if override.times is None}
     if added.times is None:

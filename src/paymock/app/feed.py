@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 from paymock.app.journal import Journal
-from paymock.app.lookup import PaymentSnapshot, find_payment, newest_payments, sleep_for
+from paymock.app.lookup import PaymentSnapshot, find_payment, loop_time, newest_payments, sleep_for
 from paymock.rules.errors import PaymockError
 from paymock.rules.times import to_rfc3339
 from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation, in_slices
@@ -35,11 +35,11 @@ class _Snapshot(NamedTuple):
 
     sandbox: SandboxSnapshot
     payments: tuple[object, ...]
-    requests: bytes | None
+    requests: list[bytes]
     until: float
 
     async def with_payments(self, payments: list[PaymentSnapshot]) -> "_Snapshot":
-        now, seconds = _now(), await in_slices(payment.seconds_to_change for payment in payments)
+        now, seconds = loop_time(), await in_slices(payment.seconds_to_change for payment in payments)
         marks = ((payment.record.token, payment.stored, payment.state.at) for payment in payments)
         return self._replace(
             payments=(*self.payments, *await in_slices(marks)),
@@ -123,17 +123,17 @@ class _SharedSnapshots:
 
     async def _take(self) -> _Snapshot:
         await self._sandboxes.notifier.sleep_until(self._not_before)
-        self.task, began = None, _now()
+        self.task, began = None, loop_time()
         sandbox, payments, _ = await newest_payments(self._sandboxes, self._sandbox, NEWEST)
         pending = sandbox.pending_change_ms
         bare = _Snapshot(
             sandbox,
             (sandbox.state, pending > 0),
-            await self._journal.mark(self._sandbox),
-            _now() + sleep_for(pending) if pending else math.inf,
+            await self._journal.stored(self._sandbox, 1),
+            loop_time() + sleep_for(pending) if pending else math.inf,
         )
         snapshot = await bare.with_payments([payment for _, payment in payments])
-        ended = _now()
+        ended = loop_time()
         cost = min(COST_FACTOR * (ended - began), MAX_GAP_SECONDS)
         self._not_before = ended + max(MIN_GAP_SECONDS, self.followers * GAP_SECONDS_PER_FOLLOWER, cost)
         self.last = snapshot
@@ -142,7 +142,3 @@ class _SharedSnapshots:
 
 def clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:
     return schemas.VirtualClock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from hashlib import blake2b
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -43,9 +42,7 @@ class Journal:
         self._counts: BoundedCache[tuple[str, int, str], int] = BoundedCache(_CACHED_KEYS)
 
     def key_of(self, sandbox: str, order_id: str, key: bytes) -> tuple[str, bytes]:
-        """Return the number of an idempotency key among those that this process has seen of its order, and
-        its hash.
-        """
+        """Return the number of a key among those that this process has seen of its order, and its hash."""
         key_hash = blake2b(key, digest_size=8, key=sandbox.encode()[:64]).digest()
         order = sandbox, self._sandboxes.known_record(sandbox).generation, order_id
         number = self._keys.get((*order, key_hash))
@@ -65,10 +62,6 @@ class Journal:
             data=await in_slices(public_entry(entry) for entry in islice(entries, query.limit))
         )
 
-    async def mark(self, sandbox: str) -> bytes | None:
-        newest = await self.stored(sandbox, 1)
-        return newest[0] if newest else None
-
     async def stored(self, sandbox: str, limit: int) -> list[bytes]:
         """Return the newest entries as stored, newest first."""
         return await self._sandboxes.tail(sandbox, LOG, limit)
@@ -78,9 +71,7 @@ class Journal:
 
 
 async def decoded(stored: Iterable[bytes]) -> list[StoredEntry]:
-    """Decode entries, newest first. Of two keys of an order to which two processes have given one number, the
-    later gets the next one.
-    """
+    """Decode entries, newest first. Of two keys that two processes gave one number, one gets the next."""
     entries = await in_slices(records.decode_as(StoredEntry, entry) for entry in stored)
     numbers: dict[str | None, dict[bytes, int]] = {}
     for entry in reversed(entries):
@@ -92,15 +83,6 @@ async def decoded(stored: Iterable[bytes]) -> list[StoredEntry]:
                 known[entry.key_hash] = max(taken) + 1 if number in taken else number
             entry.key = str(known[entry.key_hash])
     return entries
-
-
-class RequestFilter(NamedTuple):
-    """Selects entries by operation, order, payment and shown status; None matches all."""
-
-    operation: str | None = None
-    order_id: str | None = None
-    payment_id: str | None = None
-    shown: str | None = None
 
 
 def without_times(entry: schemas.JournalEntry, **ignored: None) -> schemas.JournalEntry:

@@ -1,10 +1,11 @@
 """Look-ups of payments: snapshots with past and future states."""
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from paymock.payments import records, views
 from paymock.payments.records import PaymentHead, PaymentRecord, SimulationRecord
@@ -29,6 +30,10 @@ _SLEEP_MARGIN = 0.001
 """How many seconds too early a sleep may end."""
 
 
+def loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def sleep_for(milliseconds: float) -> float:
     """Return how many seconds to sleep so that at least `milliseconds` pass."""
     return milliseconds / 1000 + _SLEEP_MARGIN
@@ -40,11 +45,6 @@ class PaymentSnapshot(Struct, frozen=True):
     timeline: PaymentTimeline
     stored: bytes | None
     sandbox: SandboxSnapshot
-
-    def after(self, milliseconds: int) -> "PaymentSnapshot":
-        """Return the same payment `milliseconds` of real time later."""
-        later = replace(self.sandbox, real=self.sandbox.real + milliseconds)
-        return replace(self, sandbox=later)
 
     @property
     def record(self) -> PaymentRecord:
@@ -60,10 +60,6 @@ class PaymentSnapshot(Struct, frozen=True):
         return self.timeline.age(self.sandbox.now)
 
     @property
-    def states(self) -> tuple[State, ...]:
-        return self.timeline.states
-
-    @property
     def state(self) -> State:
         return self.timeline.state_at(self.elapsed)
 
@@ -77,7 +73,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def visible_states(self) -> list[State]:
-        return visible(self.states)
+        return visible(self.timeline.states)
 
     @property
     def upcoming(self) -> list[State]:
@@ -105,9 +101,7 @@ class PaymentSnapshot(Struct, frozen=True):
 
     @property
     def seconds_to_change(self) -> float | None:
-        """The real seconds until the payment, or the speed of its clock, changes without another request;
-        None if neither does.
-        """
+        """The real seconds until the payment, or the speed of its clock, changes by itself, if ever."""
         upcoming, pending = self.upcoming, self.sandbox.pending_change_ms
         seconds = self.seconds_to(upcoming[0].at) if upcoming else None
         if pending:
@@ -153,9 +147,7 @@ ALL_PAYMENTS = PaymentFilter()
 
 
 class PaymentsPage(NamedTuple):
-    """Payments of a sandbox at one moment, newest first, each with its position in the sandbox; and the
-    position before which there may be more.
-    """
+    """Payments at one moment, newest first, with their positions; and that before which there may be more."""
 
     sandbox: SandboxSnapshot
     payments: list[tuple[int, PaymentSnapshot]]
@@ -179,45 +171,42 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
     return PaymentSnapshot(timeline, simulation, snapshot)
 
 
-class OrderSearch:
-    """The search for the newest payment of an order, which looks at each payment of the sandbox once."""
+def search_of_order(
+    sandboxes: Sandboxes, sandbox: str, order_id: str
+) -> Callable[[], Awaitable[PaymentSnapshot | None]]:
+    """Return what finds the newest payment of the order, if any, and looks at each payment once."""
+    generation: int | None = None
+    searched = -1  # the position up to which there is no later payment of the order
+    payment_id: str | None = None
+    wanted = order_id.encode()  # looking for this text takes less time than decoding a record
 
-    def __init__(self, sandboxes: Sandboxes, sandbox: str, order_id: str) -> None:
-        self._sandboxes = sandboxes
-        self._sandbox = sandbox
-        self._order_id = order_id
-        self._generation: int | None = None
-        self._searched = -1  # the position up to which there is no later payment of the order
-        self._found: str | None = None  # the id of the payment
-
-    async def newest(self) -> PaymentSnapshot | None:
-        """Return the newest payment of the order, or None if there is none yet."""
-        generation = (await self._sandboxes.snapshot(self._sandbox)).record.generation
-        if generation != self._generation:  # a reset has deleted what was found
-            self._generation, self._searched, self._found = generation, -1, None
-        # looking for the text of the id takes less time than decoding a record
-        wanted, searched, before, limit = self._order_id.encode(), self._searched, None, _FEW
+    async def newest() -> PaymentSnapshot | None:
+        nonlocal generation, searched, payment_id
+        current = (await sandboxes.snapshot(sandbox)).record.generation
+        if current != generation:  # a reset has deleted what was found
+            generation, searched, payment_id = current, -1, None
+        known, before, limit = searched, None, _FEW
         while True:
-            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit, before=before)
-            new = [(position, stored) for position, stored in page if position > searched]
+            page = await sandboxes.page(sandbox, PaymentRecord.KIND, limit=limit, before=before)
+            new = [(position, stored) for position, stored in page if position > known]
             heads = (records.decode_as(PaymentHead, stored) for _, stored in new if wanted in stored)
-            found = next((head.token for head in heads if head.order_id == self._order_id), None)
+            found = next((head.token for head in heads if head.order_id == order_id), None)
             if new:
-                self._searched, before = max(self._searched, new[0][0]), new[-1][0]
+                searched, before = max(searched, new[0][0]), new[-1][0]
             if found is not None:
-                self._found = PAYMENT_PREFIX + found
+                payment_id = PAYMENT_PREFIX + found
             if found is not None or len(new) < limit:
                 break
             limit = _MANY
             await give_way()
-        if self._found is None:
-            return None
         try:
-            return await find_payment(self._sandboxes, self._sandbox, self._found)
+            return await find_payment(sandboxes, sandbox, payment_id) if payment_id else None
         except PaymockError as error:
             if error.kind.code != "payment_not_found":
                 raise
             return None
+
+    return newest
 
 
 async def newest_payments(

@@ -148,11 +148,8 @@ class PaymentsService:
         """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
         page = await self._sandboxes.page(sandbox, EndpointRecord.KIND, limit=views.MAX_ENDPOINTS)
         oldest_first = (records.decode(value) for _, value in reversed(page))
-        return WebhookEndpointList(
-            data=[
-                views.render_endpoint(record) for record in oldest_first if isinstance(record, EndpointRecord)
-            ]
-        )
+        data = [views.render_endpoint(one) for one in oldest_first if isinstance(one, EndpointRecord)]
+        return WebhookEndpointList(data=data)
 
     async def ready(self) -> None:
         """Return when requests can be served. Raises PaymockError `store_unavailable`."""

@@ -1,6 +1,4 @@
-"""The story of a sandbox as text: its payments with their timelines and deposits, its fault rules and its
-last requests.
-"""
+"""The story of a sandbox as text: payments with timelines and deposits, fault rules, and last requests."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

@@ -4,13 +4,14 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from itertools import chain, product, takewhile
 from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from paymock.app.journal import LENGTH, Journal, RequestFilter, StoredEntry, public_entry
-from paymock.app.lookup import OrderSearch, PaymentSnapshot, find_payment
+from paymock.app.journal import LENGTH, Journal, StoredEntry, public_entry
+from paymock.app.lookup import PaymentSnapshot, find_payment, loop_time, search_of_order
 from paymock.payments import records
 from paymock.payments.records import PaymentHead, PaymentRecord
 from paymock.sandbox.notifier import Index, Waiter, give_way, in_slices
@@ -19,6 +20,9 @@ from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
 
 P = TypeVar("P", PaymentSnapshot, PaymentSnapshot | None)
+
+RequestFilter = tuple[str | None, ...]
+"""Selects entries by operation, order, payment and shown status; None matches all."""
 
 _LIMITS = (16, 128, LENGTH)
 """How many of the newest payments or entries are read at first, and then, to find all that are new."""
@@ -44,25 +48,19 @@ class Waits:
     async def payment(
         self, sandbox: str, payment_id: str, query: schemas.WaitForPayment
     ) -> schemas.WaitResult:
-        """Return when the payment has reached `status` or, without one, has changed. Raises PaymockError
-        `payment_not_found`.
-        """
+        """Return when the payment has `status`, or has changed. Raises PaymockError `payment_not_found`."""
 
-        async def find() -> PaymentSnapshot:
-            return await find_payment(self._sandboxes, sandbox, payment_id)
-
+        find = partial(find_payment, self._sandboxes, sandbox, payment_id)
         with self._notifier.subscribe(sandbox) as changes:
             reached, possible, payment, clock = await self._until(
-                sandbox, changes, find, query.status, _now() + query.timeout
+                sandbox, changes, find, query.status, loop_time() + query.timeout
             )
         return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment, clock=clock)
 
     async def order(self, sandbox: str, query: schemas.WaitForOrder) -> schemas.OrderWaitResult:
-        """Return when the newest payment of the order, which need not exist yet, has reached `status` or,
-        without one, exists.
-        """
-        deadline, changes = _now() + query.timeout, Waiter(self._notifier)
-        newest = OrderSearch(self._sandboxes, sandbox, query.order_id).newest
+        """Return when the order's newest payment has reached `status` or, without one, exists."""
+        deadline, changes = loop_time() + query.timeout, Waiter(self._notifier)
+        newest = search_of_order(self._sandboxes, sandbox, query.order_id)
         with self._additions_of(sandbox) as additions, additions.orders.entry(query.order_id, changes):
             while await newest() is None and await changes.next(deadline):
                 pass  # before its creation, no other change matters
@@ -75,8 +73,8 @@ class Waits:
 
     async def requests(self, sandbox: str, query: schemas.WaitForRequests) -> schemas.RequestWaitResult:
         """Return when the journal has `count` entries that match, of those `after` the request of that id."""
-        deadline, count = _now() + query.timeout, query.count
-        wanted = RequestFilter(query.operation, query.order_id, query.payment_id, query.shown)
+        deadline, count = loop_time() + query.timeout, query.count
+        wanted = query.operation, query.order_id, query.payment_id, query.shown
         changes = Waiter(self._notifier)
         async with self._matching(sandbox, wanted, changes, query.after, deadline) as matching:
             while len(matching.entries) < count and await changes.next(deadline):
@@ -88,9 +86,8 @@ class Waits:
     async def payment_reads(self, sandbox: str, payment_id: str) -> AsyncIterator["Matching"]:
         """Collect the requests for a payment from now on, within the block."""
         with self._notifier.subscribe(sandbox) as changes:
-            async with self._matching(
-                sandbox, RequestFilter(payment_id=payment_id), changes, None, math.inf
-            ) as matching:
+            wanted = None, None, payment_id, None
+            async with self._matching(sandbox, wanted, changes, None, math.inf) as matching:
                 matching.entries.clear()
                 yield matching
 
@@ -136,7 +133,7 @@ class Waits:
                 reached = payment.has_been(status) if status else is_order or payment.state != first
                 possible = reached or bool(upcoming) or await payment.can_reach(status)
                 seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
-                moment = math.inf if seconds is None else _now() + seconds
+                moment = math.inf if seconds is None else loop_time() + seconds
             if reached or not possible or not await changes.next(deadline, moment):
                 break
         clock: schemas.FrozenClock | UnsetType = UNSET
@@ -148,16 +145,14 @@ class Waits:
     async def _matching(
         self, sandbox: str, wanted: RequestFilter, changes: Waiter, after: str | None, deadline: float
     ) -> AsyncIterator["Matching"]:
-        """Collect the entries that match, of those `after` the request of that id, within the block; none if
-        the deadline comes before they count.
-        """
-        matching, end = Matching(wanted, after, changes), math.inf
+        """Collect what matches of the entries `after` a request; none if the deadline comes before."""
+        matching, end = Matching(wanted, changes), math.inf
         with self._additions_of(sandbox) as additions, additions.requests.entry(wanted, matching):
             with additions.beginning.entry(after, matching):
                 additions.changes.wake()
                 while await changes.next(min(matching.counts_from, end)):
                     end = deadline  # the journal has been read once
-                if _now() < matching.counts_from:
+                if loop_time() < matching.counts_from:
                     matching.entries.clear()
             yield matching
 
@@ -183,14 +178,13 @@ class Matching:
     moment later, so nothing counts until it is found or _LATE_SECONDS have passed.
     """
 
-    def __init__(self, wanted: RequestFilter, after: str | None, changes: Waiter) -> None:
-        self.wanted, self.after, self.changes = wanted, after, changes
+    def __init__(self, wanted: RequestFilter, changes: Waiter) -> None:
+        self.wanted, self.changes = wanted, changes
         self.entries: list[StoredEntry] = []
         self.counts_from = math.inf
 
 
-Requests = Index[tuple[str | None, ...], Matching]
-"""By RequestFilter."""
+Requests = Index[RequestFilter, Matching]
 
 
 class _Additions:
@@ -233,7 +227,7 @@ class _Additions:
                             waiter.wake()
                     if self.requests:
                         newest_entry = await self._read_entries(newest_entry)
-                    await notifier.sleep_until(_now() + _GAP_SECONDS)
+                    await notifier.sleep_until(loop_time() + _GAP_SECONDS)
         except Exception as error:  # noqa: BLE001 - raised by every wait
             failure = error
         for waiter in chain.from_iterable(self.orders.values()):
@@ -261,7 +255,7 @@ class _Additions:
         _tell(entries[: len(new)], self.requests)
         for after, matchings in beginning.items():
             is_complete = after is None or after in numbers or self._sandboxes.is_synchronous
-            counts_from = _now() + (0 if is_complete else _LATE_SECONDS)
+            counts_from = loop_time() + (0 if is_complete else _LATE_SECONDS)
             requests: Requests = Index()
             for matching in matchings:
                 matching.entries, matching.counts_from = [], min(matching.counts_from, counts_from)
@@ -279,7 +273,3 @@ def _tell(newest: list[StoredEntry], requests: Requests) -> None:
             for matching in requests.get(wanted, ()):
                 matching.entries.append(entry)
                 matching.changes.wake()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -12,9 +12,7 @@ DELAY_SECONDS = 0.005
 """How long an entry waits for others."""
 
 MAX_UNWRITTEN = 2_048
-"""How many entries of the in-memory store are buffered, in all logs: one takes three times the room of an
-encoded one.
-"""
+"""How many entries of the in-memory store are buffered: one takes three times the room of an encoded one."""
 
 Entry = Callable[[], bytes]
 """Encodes an entry."""

@@ -1,6 +1,4 @@
-"""The sandboxes of a store and its metadata: the only module that combines clock, store and records. It makes
-every change of a sandbox, and notifies its subscribers.
-"""
+"""The sandboxes of a store and its metadata: the only module that combines clock, store and records."""
 
 import asyncio
 import secrets
@@ -43,9 +41,7 @@ _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
 
 _CACHED_STATES = 10_000
-"""For how many sandboxes the last own record is cached, so that a creation takes one step of the store, and
-the journal none to tell the virtual time.
-"""
+"""For how many sandboxes the last own record is cached, so that a creation takes one step of the store."""
 
 CONFLICT = "idempotency_key_reused_with_different_payload"
 MAX_DIFFERING = 5
@@ -79,9 +75,7 @@ class SandboxSnapshot(Struct, frozen=True):
 
 
 class Creation(Struct, Generic[R], frozen=True):
-    """A created resource, its stored bytes, whether an earlier request created it, and its sandbox before
-    that, or when it was found.
-    """
+    """A created resource, as stored too, whether an earlier request created it, and its sandbox then."""
 
     record: R
     stored: bytes
@@ -90,9 +84,7 @@ class Creation(Struct, Generic[R], frozen=True):
 
 
 class KeyedRequest(Struct, frozen=True):
-    """A state-changing request: its sandbox, its idempotency key, its fingerprint, its body, and what has
-    been decided about its fault, if faults are injected.
-    """
+    """A state-changing request with an idempotency key, and what has been decided about its fault."""
 
     sandbox: str
     idempotency_key: str
@@ -108,9 +100,7 @@ class RetryDeadline:
         self._deadline: float | None = None
 
     def check(self) -> None:
-        """Return if the change may be attempted again. Raises PaymockError `store_unavailable` when
-        RETRY_SECONDS have passed since the first call.
-        """
+        """Raise PaymockError `store_unavailable` when RETRY_SECONDS have passed since the first call."""
         now = asyncio.get_running_loop().time()
         if self._deadline is None:
             self._deadline = now + RETRY_SECONDS
@@ -123,25 +113,19 @@ class RetryDeadline:
 
 
 class Sandboxes:
-    """The sandboxes of a store. Changes are optimistic: each is conditional on the state that it was computed
-    from, and is computed again if another request or process has changed that.
-    """
+    """The sandboxes of a store. Changes are optimistic: one that others have overtaken is computed again."""
 
     def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata, begin: int | None = None) -> None:
         """`begin` is the virtual time at which a sandbox begins with its first change, if given."""
         self.notifier = Notifier(store, clock)
         self.timelines = PaymentTimelines()
         self._store = store
+        self.page, self.count, self.increment = store.page, store.count, store.increment
         self._clock = clock
         self.started = clock()
         self._metadata = metadata
         self._begin = begin
-        self.is_synchronous = store.is_synchronous
-        """Whether the coroutines of the store never suspend."""
-
-        self.propagation_ms = store.propagation_ms
-        """How many milliseconds a change may take until every process that shares the store sees it."""
-
+        self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
         self.owners: BoundedCache[str, str] = BoundedCache(_CACHED_STATES)
         """Of sandboxes that a key `K.NAME` opened: that of K."""
 
@@ -175,10 +159,7 @@ class Sandboxes:
         return self._states.get(sandbox, _UNSEEN)[1]
 
     def virtual_time(self, sandbox: str, real: int) -> int:
-        """Return the virtual time of the sandbox at the real time `real`, without a step of the store: by its
-        clock as this process knows it. A request that has just taken a snapshot gets the exact time; one that
-        was refused before that misses what another process has changed since the last snapshot.
-        """
+        """Return the virtual time at the real time `real`, by the clock as this process has seen it last."""
         return (self.known_record(sandbox).clock or self._initial_clock(self.started)).at(real)
 
     def _initial_clock(self, since: int) -> ClockSetting:
@@ -193,20 +174,10 @@ class Sandboxes:
         return replace(snapshot, clock=self._initial_clock(snapshot.real))
 
     async def until(self, real: int) -> None:
-        """Wait until the real time `real`, in milliseconds since the epoch, if every process sees a change
-        that early: a clock that another process has moved far ahead is not waited for.
-        """
+        """Wait until the real time `real`, but no longer than a change takes to reach every process."""
         real = min(real, self._clock() + self.propagation_ms)
         while (left := real - self._clock()) > 0:
             await asyncio.sleep(left / 1000)
-
-    async def page(
-        self, sandbox: str, kind: str, *, limit: int, before: int | None = None
-    ) -> list[tuple[int, bytes]]:
-        return await self._store.page(sandbox, kind, limit=limit, before=before)
-
-    async def count(self, sandbox: str, kind: str) -> int:
-        return await self._store.count(sandbox, kind)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         await self._log_buffer.flush()
@@ -261,31 +232,23 @@ class Sandboxes:
             return before
         if self._begin is not None and record.clock is None:
             record = replace(record, clock=before.clock)
-        state = records.encode(record)
-        if not await self.replace(before, STATE, before.state, state, if_empty=if_empty):
+        sandbox, old, state = before.sandbox, before.state, records.encode(record)
+        if not await self._store.replace(sandbox, STATE, old, state, expected_state=old, if_empty=if_empty):
             return None
-        return self._snapshot_of(before.sandbox, state, [], before.real)
+        self.notifier.notify(sandbox)
+        return self._snapshot_of(sandbox, state, [], before.real)
 
     async def replace(
-        self,
-        snapshot: SandboxSnapshot,
-        key: str,
-        old: bytes | None,
-        new: bytes,
-        addition: Addition | None = None,
-        *,
-        if_empty: bool = False,
+        self, before: SandboxSnapshot, key: str, old: bytes | None, new: bytes, added: Addition | None = None
     ) -> bool:
-        """Store `new` under `key`, and the `addition`, if the value is still `old`, the sandbox is still as
-        in `snapshot`, and the key of the addition is free; return whether they were stored. Raises
-        PaymockError `sandbox_not_empty` as a store does.
+        """Store `new` under `key`, and what is `added`, if the value is still `old`, the sandbox is still as
+        it was `before`, and the key of what is added is free; return whether they were stored.
         """
-        store, state = self._store, snapshot.state
-        replaced = await store.replace(
-            snapshot.sandbox, key, old, new, expected_state=state, addition=addition, if_empty=if_empty
+        replaced = await self._store.replace(
+            before.sandbox, key, old, new, expected_state=before.state, addition=added
         )
         if replaced:
-            self.notifier.notify(snapshot.sandbox)
+            self.notifier.notify(before.sandbox)
         return replaced
 
     async def create(
@@ -323,24 +286,18 @@ class Sandboxes:
                     if existing is None and state == snapshot.state:  # the key is unused
                         raise
                 else:
-                    value = records.encode(record)
+                    addition = token, records.encode(record), record.KIND
                     if self._begin is not None and after.clock is None:
                         after = replace(after, clock=snapshot.clock)
                     new_state = None if after is snapshot.record else records.encode(after)
                     state, existing = await self._store.add(
-                        sandbox,
-                        token,
-                        value,
-                        kind=record.KIND,
-                        expected_state=snapshot.state,
-                        new_state=new_state,
-                        limit=limit,
+                        sandbox, addition, expected_state=snapshot.state, new_state=new_state, limit=limit
                     )
                     if existing is None and state == snapshot.state:
                         if new_state is not None:
                             self._decode_state(sandbox, new_state)
                         self.notifier.notify(sandbox, addition=new_state is None)
-                        return Creation(record, value, replayed=False, snapshot=snapshot)
+                        return Creation(record, addition[1], replayed=False, snapshot=snapshot)
             snapshot = self._begun(self._snapshot_of(sandbox, state, [], real))
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
@@ -357,9 +314,7 @@ class Sandboxes:
             known = snapshot
 
     def append(self, sandbox: str, log: str, entry: Entry, *, keep: int) -> None:
-        """Add `entry` to a log of which at least the last `keep` entries are kept. It is buffered, and lost
-        if the store fails.
-        """
+        """Add an entry to a log that keeps the last `keep`. It is buffered, and lost if the store fails."""
         self._log_buffer.add(sandbox, log, keep, entry)
         if self.is_synchronous and self.notifier.subscriptions:
             self.notifier.notify(sandbox, addition=True)
@@ -368,9 +323,6 @@ class Sandboxes:
         await self._log_buffer.flush()
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
-
-    async def increment(self, sandbox: str, key: str) -> int:
-        return await self._store.increment(sandbox, key)
 
     async def reset(self, sandbox: str) -> None:
         """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
@@ -475,9 +427,9 @@ def replay_of(
     Raises PaymockError, the idempotency conflict.
     """
     existing = records.decode(stored)
-    if existing.fingerprint != request.fingerprint or not isinstance(existing, kind):
-        raise conflict(existing, request, asset)
-    return Creation(existing, stored, replayed=True, snapshot=snapshot)
+    if existing.fingerprint == request.fingerprint and isinstance(existing, kind):
+        return Creation(existing, stored, replayed=True, snapshot=snapshot)
+    raise conflict(existing, request, asset)
 
 
 def conflict(existing: Record, request: KeyedRequest, asset: str | None = None) -> PaymockError:
@@ -503,9 +455,7 @@ class SeedMismatch(Exception):
 
 
 def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of a new store. `speed` is the initial speed of all clocks, `now` is in
-    milliseconds since the epoch.
-    """
+    """Return the metadata of a new store; `now` is in milliseconds, and `speed` that of all clocks."""
     secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
     clock = ClockSetting(now, now, 0.0).with_speed(speed, now)
     return StoreMetadata(secret, clock, records.RECORD_FORMAT, __version__)

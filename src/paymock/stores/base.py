@@ -52,13 +52,11 @@ class AddResult(NamedTuple):
 
 
 Addition = tuple[str, bytes, str]
-"""A value that is stored in the same step as another change: its key, the value, and its kind."""
+"""A value that is added to a list: its key, the value, and its kind."""
 
 
 class Change(NamedTuple):
-    """Notification of a change that another process made: in one sandbox, or in any when it is None. A
-    `minor` change only adds to a list or changes a log.
-    """
+    """A change by another process, in any sandbox if None. A `minor` one adds to a list or changes a log."""
 
     sandbox: str | None
     minor: bool = False
@@ -106,15 +104,13 @@ class Store(Protocol):
     async def add(
         self,
         sandbox: str,
-        key: str,
-        value: bytes,
+        addition: Addition,
         *,
-        kind: str,
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        """Store `value` and list it under `kind`; in the same step, replace the sandbox's own record by
+        """Store a value and list it under its kind; in the same step, replace the sandbox's own record by
         `new_state` if given. Nothing changes if the key is taken or that record is not `expected_state`.
 
         Raises PaymockError `capacity_exceeded` if the sandbox already has `limit` values of this kind, or the
@@ -145,9 +141,7 @@ class Store(Protocol):
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        """Return the newest values of a kind with their positions, newest first, starting `before` a position
-        if given.
-        """
+        """Return the newest values of a kind, or those `before` a position, with positions, newest first."""
 
     async def count(self, sandbox: str, kind: str) -> int:
         """Return the number of values of a kind."""

@@ -1,6 +1,4 @@
-"""Batching of concurrent store operations: those that arrive while a batch is in progress form the next one
-and share one commit, or one round trip.
-"""
+"""Batches of concurrent steps of a store: those that arrive while one is in progress form the next."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

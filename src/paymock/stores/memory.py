@@ -42,8 +42,6 @@ class MemoryStore:
         self._empty: BoundedCache[str, _Sandbox] = BoundedCache(MAX_EMPTY)
         self._reset_states: dict[str, bytes] = {}
         """The own records of sandboxes without other values."""
-        self._shared: BoundedCache[bytes, bytes] = BoundedCache(MAX_EMPTY)
-        """The same records, each stored once: most of them are equal."""
 
     async def initialize(self, check: Check | None = None) -> str | None:
         return None
@@ -51,14 +49,13 @@ class MemoryStore:
     async def add(
         self,
         sandbox: str,
-        key: str,
-        value: bytes,
+        addition: Addition,
         *,
-        kind: str,
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
+        key, _, kind = addition
         state, existing = self._values(sandbox, STATE, key)
         if existing is None and state == expected_state:
             contents = self._sandboxes.get(sandbox)
@@ -68,7 +65,7 @@ class MemoryStore:
             if is_full or (limit is not None and count >= limit):
                 raise PaymockError("capacity_exceeded")
             contents = contents or self._create(sandbox)
-            self._insert(contents, (key, value, kind))
+            self._insert(contents, addition)
             if new_state is not None:
                 contents.values[STATE] = _compact(new_state)
         return AddResult(state, existing)
@@ -117,17 +114,12 @@ class MemoryStore:
 
     async def increment(self, sandbox: str, key: str) -> int:
         contents = self._use(sandbox)
-        if contents.counters is None:
-            contents.counters = BoundedCache(MAX_COUNTERS)
-        counters = contents.counters
+        counters = contents.counters = contents.counters or BoundedCache(MAX_COUNTERS)
         counters[key] = counters.get(key, 0) + 1
         return counters[key]
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        logs = (self._sandboxes.get(sandbox) or self._use(sandbox)).logs
-        if log not in logs:
-            logs[log] = []
-        retained = logs[log]
+        retained = self._use(sandbox).logs.setdefault(log, [])
         retained += map(_compact, entries)
         if len(retained) > keep + keep // 8:  # not at every addition
             del retained[:-keep]
@@ -151,10 +143,7 @@ class MemoryStore:
             self._free(old.values)
             self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
             old.kinds.clear()
-        shared = self._shared.get(new_state)
-        if shared is None:
-            shared = self._shared[new_state] = new_state
-        self._reset_states[sandbox] = shared
+        self._reset_states[sandbox] = new_state
         return True
 
     async def time(self) -> int | None:

@@ -1,6 +1,4 @@
-"""Create the store that a URL names. Messages repeat only the scheme of the URL, which may hold a
-password.
-"""
+"""Create the store that a URL names. Messages repeat only its scheme: it may hold a password."""
 
 import re
 from collections.abc import Mapping

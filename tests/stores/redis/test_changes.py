@@ -40,7 +40,7 @@ class TestChanges:
         changes: list[Callable[[str], Awaitable[object]]] = [
             lambda sandbox: store.replace(sandbox, STATE, None, b"1", expected_state=None),
             lambda sandbox: store.reset(sandbox, b"2", expected_state=b"1"),
-            lambda sandbox: store.add(sandbox, "key", b"1", kind="a", expected_state=b"2", new_state=b"3"),
+            lambda sandbox: store.add(sandbox, ("key", b"1", "a"), expected_state=b"2", new_state=b"3"),
         ]
         async with self.subscribed(other) as received:
             for sandbox in ("one", "two", "three", "four"):
@@ -48,9 +48,9 @@ class TestChanges:
                     async with within(0.5):
                         await change(sandbox)
                         assert await received.get() == Change(sandbox)
-            await store.add("one", "key", b"again", kind="a", expected_state=b"3")
+            await store.add("one", ("key", b"again", "a"), expected_state=b"3")
             assert not await store.replace("one", STATE, None, b"1", expected_state=None)
-            await store.add("one", "other", b"value", kind="a", expected_state=b"3")
+            await store.add("one", ("other", b"value", "a"), expected_state=b"3")
             await store.append("one", "log", b"entry", keep=9)
             await store.clear_log("one", "log")
             await store.increment("one", "tries")

@@ -40,7 +40,7 @@ class TestOutages:
             try:
                 for attempt in (1, 2):
                     refusal = await refused(
-                        store.add("one", "key", b"1", kind="a", expected_state=None, new_state=b"s")
+                        store.add("one", ("key", b"1", "a"), expected_state=None, new_state=b"s")
                     )
                     assert "Nothing was stored" in refusal.message
                     assert "read only replica" in refusal.message

@@ -60,7 +60,7 @@ class TestRoundTrips:
     async def test_an_addition_or_a_read_is_one_round_trip(
         self, store: RedisStore, engine: RedisEngine
     ) -> None:
-        added = partial(store.add, "sandbox", "key", b"value", kind="a", limit=9)
+        added = partial(store.add, "sandbox", ("key", b"value", "a"), limit=9)
         for step in (
             partial(added, expected_state=None, new_state=b"s"),
             partial(added, expected_state=b"s", new_state=b"t"),

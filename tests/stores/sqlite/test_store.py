@@ -139,7 +139,7 @@ def test_a_change_of_another_process_names_its_sandbox(path: Path) -> None:
     steps: dict[str, tuple[Callable[[], Awaitable[object]], bool]] = {
         "add": (lambda: add(other, "add", "key", b"value"), True),
         "add_state": (
-            lambda: other.add("add_state", "key", b"", kind="a", expected_state=None, new_state=b"new"),
+            lambda: other.add("add_state", ("key", b"", "a"), expected_state=None, new_state=b"new"),
             False,
         ),
         "replace": (lambda: other.replace("replace", "key", None, b"new", expected_state=None), False),
@@ -185,7 +185,7 @@ def test_changes_go_on_after_a_failure(path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_capacity_counts_all_sandboxes_and_survives_restarts(path: Path) -> None:
     async def refused(store: SqliteStore, sandbox: str, state: bytes | None = None) -> None:
-        addition = store.add(sandbox, "one more", b"", kind="a", expected_state=state)
+        addition = store.add(sandbox, ("one more", b"", "a"), expected_state=state)
         assert (await refusal(addition)).kind.code == "capacity_exceeded"
 
     async def fill(store: SqliteStore) -> None:

@@ -27,9 +27,7 @@ from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.redis.scripts import Script
 
 BUDGET_SECONDS = 0.9
-"""How long a batch may take, including the connection that it may have to open: a step that is queued behind
-one that does not return fails within two seconds, too.
-"""
+"""How long a batch may take, with a new connection: a step behind it fails within two seconds, too."""
 
 _CONNECT_SECONDS = 0.6
 """How long the connection may take, and again the first exchange on it."""
@@ -120,9 +118,7 @@ class Client:
         return await self.execute(("EVAL", script.text, len(keys), *keys, *arguments))
 
     async def messages(self, channel: str) -> AsyncGenerator[str | None, None]:
-        """Yield the messages of a channel, and first None, once it is subscribed. End when the connection is
-        lost, or cannot be opened.
-        """
+        """Yield None once a channel is subscribed, then its messages, until there is no connection."""
         _follows.set(True)
         pubsub = self.redis.pubsub()
         checked = False

@@ -92,15 +92,13 @@ class Script:
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-# Keys that only a retention requires come last, and are omitted without one.
-
 ADD = Script("""
 local values, list, names, counters = unpack(KEYS)
 local key, value, expected_state, new_state, limit, kind, sandbox, retention, steady = unpack(ARGV)
 local current = redis.call('HMGET', values, STATE, key)
 if encode(current[1]) ~= expected_state or current[2] then return current end
 local now = redis.call('TIME')[1]
-if counters then delete_oldest(values, list, counters, kind, retention, steady) end
+if retention ~= '' then delete_oldest(values, list, counters, kind, retention, steady) end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
 -- published first, so that a user without permission to publish stores nothing
 redis.call('PUBLISH', CHANNEL, new_state == '-' and MINOR .. sandbox or sandbox)
@@ -118,7 +116,7 @@ return 1
 """Returns 1: added, 0: limit reached, or the current values: the sandbox's own record and that of the key."""
 
 REPLACE = Script("""
-local values = KEYS[1]
+local values, list, names, counters = unpack(KEYS)
 local key, old, new, expected_state, sandbox, retention, steady, if_empty = unpack(ARGV)
 local added, added_value, kind = unpack(ARGV, 9)
 local current = redis.call('HMGET', values, STATE, key, added or STATE)
@@ -127,10 +125,9 @@ if added and current[3] then return 0 end
 if if_empty == '1' and redis.call('HLEN', values) > (current[1] and 1 or 0) then return -1 end
 redis.call('PUBLISH', CHANNEL, sandbox)
 if added then
-    local _, list, names, counters = unpack(KEYS)
     local now = redis.call('TIME')[1]
     redis.call('HSET', values, key, new, added, added_value)
-    if counters then delete_oldest(values, list, counters, kind, retention, steady) end
+    if retention ~= '' then delete_oldest(values, list, counters, kind, retention, steady) end
     push(names, list, now .. ':' .. added)
 else
     redis.call('HSET', values, key, new)
@@ -156,7 +153,7 @@ return 1
 PAGE = Script("""
 local values, list, counters = unpack(KEYS)
 local kind, limit, before = unpack(ARGV)
-local base = counters and tonumber(redis.call('HGET', counters, 'base:' .. kind)) or 0
+local base = tonumber(redis.call('HGET', counters, 'base:' .. kind) or 0)
 local stop = redis.call('LLEN', list)
 if before ~= '' then stop = math.min(stop, before - base) end
 local start = math.max(0, stop - limit)

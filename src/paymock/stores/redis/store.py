@@ -47,7 +47,6 @@ class RedisStore:
 
     def __init__(self, url: str, retention: int | None = None, clock: RetentionClock | None = None) -> None:
         self._retention, self._clock = retention, clock or steady_clock()
-        self._counters = () if retention is None else ("counters",)  # what only a retention requires
         self._url = url
         self.connections = 0
         self._client = Client(url, self._count_connection)
@@ -58,31 +57,27 @@ class RedisStore:
             async with asyncio.timeout(BUDGET_SECONDS):
                 info = await redis.info()
                 if reason := find_defect(info):
-                    raise StoreError(f"cannot use the store: {reason}")
+                    raise StoreError(reason)
                 settings: dict[Any, Any] = {}
                 with suppress(ResponseError):  # a user may lack the permission to read them
                     for name in ("appendonly", "maxmemory-policy", "save"):  # Redis 6.2 takes one at a time
                         settings |= await redis.config_get(name)
                 return find_warnings(info, settings)
-        except LOST as error:
+        except (*LOST, StoreError) as error:
             await self.close()
             raise StoreError(f"cannot use the store: {describe(error)}") from None
-        except StoreError:
-            await self.close()
-            raise
 
     async def add(
         self,
         sandbox: str,
-        key: str,
-        value: bytes,
+        addition: Addition,
         *,
-        kind: str,
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        names = ("values", f"kind:{kind}", "names", *self._counters)
+        key, value, kind = addition
+        names = ("values", f"kind:{kind}", "names", "counters")
         conditions = (encode(expected_state), encode(new_state), "" if limit is None else limit)
         arguments = (key, value, *conditions, kind, sandbox, *self._retention_of(sandbox))
         reply = await self._run(scripts.ADD, sandbox, names, *arguments)
@@ -107,16 +102,10 @@ class RedisStore:
         addition: Addition | None = None,
         if_empty: bool = False,
     ) -> bool:
-        names = ["values"]
-        if addition is not None:
-            *_, kind = addition
-            names += [f"kind:{kind}", "names"]
-        elif self._counters:
-            names.append("names")
+        *_, kind = addition or ("",)
+        names = ("values", f"kind:{kind}", "names", "counters")
         arguments = (key, encode(old), new, encode(expected_state), sandbox, *self._retention_of(sandbox))
-        names += self._counters
-        arguments += (int(if_empty), *(addition or ()))
-        reply = await self._run(scripts.REPLACE, sandbox, names, *arguments)
+        reply = await self._run(scripts.REPLACE, sandbox, names, *arguments, int(if_empty), *(addition or ()))
         if reply < 0:
             raise PaymockError("sandbox_not_empty")
         return bool(reply)
@@ -124,7 +113,7 @@ class RedisStore:
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        names = ("values", f"kind:{kind}", *self._counters)
+        names = ("values", f"kind:{kind}", "counters")
         arguments = (kind, limit, "" if before is None else before)
         newest, *values = await self._run(scripts.PAGE, sandbox, names, *arguments)
         return [(newest - index, value) for index, value in enumerate(values) if value is not None]

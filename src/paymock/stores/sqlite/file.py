@@ -23,9 +23,7 @@ SCHEMA_VERSION = 2
 """The version of the tables. What the values mean is another matter: see `paymock.payments.records`."""
 
 LOCK_SECONDS = 0.9
-"""How long a transaction waits for a lock that another process holds, before it is refused. So one that is
-queued behind another is refused within two seconds, too.
-"""
+"""How long a transaction waits for a lock: one that is queued behind it fails within two seconds, too."""
 
 _START_SECONDS = 5.0
 """How long a start waits for the same."""
@@ -171,9 +169,7 @@ class StoreFile:
 
 
 class ThreadedConnection:
-    """A connection to a file, in a thread of its own, so that the event loop does not wait for commits, locks
-    and long reads.
-    """
+    """A connection to a file, in a thread of its own, so that the event loop does not wait for it."""
 
     def __init__(self, file: StoreFile) -> None:
         self._file = file
@@ -256,9 +252,7 @@ class ThreadedConnection:
 
 
 def connect(path: Path, lock_seconds: float) -> sqlite3.Connection:
-    """Connect to an existing file, without implicit transactions. Statements wait up to `lock_seconds` for
-    locks of other processes. Raises sqlite3.Error.
-    """
+    """Connect to an existing file, without implicit transactions. Raises sqlite3.Error."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -318,9 +312,7 @@ def initialize(path: Path, check: Check | None = None) -> None:
             begin(connection, "IMMEDIATE", _START_SECONDS)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")  # fails if the file is read-only
             connection.execute("COMMIT")
-    except StoreError as error:
-        raise StoreError(f"cannot use the store {path}: {error}") from None
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, StoreError, OSError) as error:
         raise StoreError(f"cannot use the store {path}: {_reason(error)}") from None
 
 

@@ -59,9 +59,7 @@ def count(connection: Connection, sandbox: str, kind: str) -> int:
 
 
 class Transaction:
-    """A write transaction, in which the steps of a batch take turns: each reads what the others have written.
-    What concerns many of them, such as the total of a kind, is read and written once.
-    """
+    """A write transaction of the steps of a batch. What concerns many of them is read and written once."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -71,8 +69,8 @@ class Transaction:
         self._added: Counter[str] = Counter()
         self._changed: dict[str, bool] = {}
 
-    def note_change(self, sandbox: str, *, minor: bool = False) -> None:
-        """Note that this transaction writes to a sandbox. `minor`: it only adds to a list or a log."""
+    def _note_change(self, sandbox: str, *, minor: bool = False) -> None:
+        """Note that this transaction writes to a sandbox. `minor`: it adds to a list or changes a log."""
         self._changed[sandbox] = minor and self._changed.get(sandbox, True)
 
     def sandbox_id(self, sandbox: str) -> int:
@@ -80,9 +78,8 @@ class Transaction:
         created MAX_EMPTY before it nothing is kept if it has no values: of those, the file has MAX_EMPTY at
         most.
         """
-        number = self._ids.get(sandbox)
-        if number is not None:
-            return number
+        if sandbox in self._ids:
+            return self._ids[sandbox]
         run = self.connection.execute
         if rows := run("SELECT id FROM sandbox WHERE name = ?", (sandbox,)).fetchall():
             number = int(rows[0][0])
@@ -108,8 +105,11 @@ class Transaction:
             "INSERT INTO entry (sandbox, key, kind, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
             (self.sandbox_id(sandbox), key, kind, value),
         )
-        self._added[kind] += inserted.rowcount
-        return inserted.rowcount == 1
+        if inserted.rowcount != 1:
+            return False
+        self._added[kind] += 1
+        self._note_change(sandbox, minor=True)
+        return True
 
     def upsert(self, sandbox: str, key: str, value: bytes) -> None:
         """Store a value that is in no list, or replace the existing one."""
@@ -119,11 +119,10 @@ class Transaction:
             (self.sandbox_id(sandbox), key, value),
         )
         self._states.pop(sandbox, None)
+        self._note_change(sandbox)
 
     def is_full(self, sandbox: str, kind: str, limit: int | None, total_limit: int | None) -> bool:
-        """Whether the sandbox already has `limit` values of a kind, or all sandboxes together have
-        `total_limit`; None is no limit.
-        """
+        """Whether the sandbox has `limit` values of a kind, or all have `total_limit`; None is no limit."""
         if limit is not None and count(self.connection, sandbox, kind) >= limit:
             return True
         if total_limit is None:
@@ -145,9 +144,8 @@ class Transaction:
         self._states.pop(sandbox, None)
 
     def increment(self, sandbox: str, key: str) -> int:
-        """Increment a counter and return its new value. A new one beyond MAX_COUNTERS replaces the next one
-        in the order of the keys, which are hashes: any of them.
-        """
+        """Increment a counter and return its new value. A new one beyond MAX_COUNTERS replaces any other."""
+        self._note_change(sandbox, minor=True)
         counter = (self.sandbox_id(sandbox), key)
         [(number,)] = self.connection.execute(
             "INSERT INTO counter VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1 "
@@ -165,9 +163,8 @@ class Transaction:
         return int(number)
 
     def append(self, sandbox: str, log: str, entries: Sequence[bytes], keep: int) -> None:
-        """Insert the entries as one row, numbered by its last entry, and delete the rows that hold only
-        entries older than the last `keep`.
-        """
+        """Insert the entries as one row, numbered by the last, and delete rows without the last `keep`."""
+        self._note_change(sandbox, minor=True)
         place = (self.sandbox_id(sandbox), log)
         [(last,)] = self.connection.execute(
             "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", place
@@ -178,6 +175,13 @@ class Transaction:
         )
         self.connection.execute(
             "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*place, last - keep)
+        )
+
+    def clear_log(self, sandbox: str, log: str) -> None:
+        self._note_change(sandbox, minor=True)
+        self.connection.execute(
+            f"DELETE FROM log WHERE sandbox = {SANDBOX_ID} AND log = ?",  # noqa: S608 - constants
+            (sandbox, log),
         )
 
     def expire(self, now: float, retention: float, scanned: int) -> int:
@@ -235,9 +239,7 @@ class Transaction:
 
 
 def changes_since(connection: Connection, version: int | None) -> tuple[int, list[Change]]:
-    """Return the number of the last commit, and the changes of sandboxes since the commit `version`; if that
-    is None, any may have changed.
-    """
+    """Return the number of the last commit, and the changes since `version`: any, if that is None."""
     if version is None:
         [(last,)] = connection.execute("SELECT coalesce(max(version), 0) FROM sandbox").fetchall()
         return last, [Change(None)]
@@ -249,9 +251,7 @@ def changes_since(connection: Connection, version: int | None) -> tuple[int, lis
 
 
 def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[bytes]:
-    """Return the newest entries of a log, newest first. Raises PaymockError `store_unavailable` if they are
-    damaged.
-    """
+    """Return the newest entries of a log, newest first. Raises PaymockError for damaged ones."""
     newest: list[bytes] = []
     for (entries,) in connection.execute(
         f"SELECT entries FROM log WHERE sandbox = {SANDBOX_ID} AND log = ? ORDER BY number DESC",  # noqa: S608
@@ -267,9 +267,7 @@ def tail(connection: Connection, sandbox: str, log: str, limit: int) -> list[byt
 
 
 def purge(connection: Connection) -> None:
-    """Delete some rows of sandboxes that were deleted: deleting a large one in one step would block every
-    other change.
-    """
+    """Delete some rows of deleted sandboxes: a large one in one step would block every other change."""
     left = PURGE_LIMIT
     while rows := connection.execute("SELECT id FROM sandbox WHERE name IS NULL LIMIT 1").fetchall():
         for table, column in (("entry", "key"), ("counter", "key"), ("log", "number")):

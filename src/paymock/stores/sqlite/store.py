@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
@@ -26,23 +26,17 @@ POLL_SECONDS = 0.1
 """How often the file is polled for changes of other processes, while `changes` is iterated."""
 
 LOOK_SECONDS = 0.05
-"""How old a look at the file may be before a commit: the writer has its pages in memory and does not notice
-damage.
-"""
+"""How old a look at the file may be before a commit: the writer, with pages in memory, notices no damage."""
 
-_PING_BYTES = 64 * 1024
-"""How much room a ping needs for a moment: more than the largest payment, so that a full disk is noticed."""
+_PING = ("REPLACE INTO log VALUES (0, '', 0, zeroblob(65536))", "DELETE FROM log WHERE sandbox = 0")
+"""Needs for a moment more room than the largest payment, so that a full disk is noticed."""
 
 _MAX_POSITION = 2**63 - 1
 
 T = TypeVar("T")
 
-
-class _Change(NamedTuple):
-    """A step that writes. A `durable` one is committed with the `synchronous` mode of the store."""
-
-    run: Callable[[Transaction], Any]
-    durable: bool
+_Change = tuple[Callable[[Transaction], Any], bool]
+"""A step that writes, and whether it is committed with the `synchronous` mode of the store."""
 
 
 class SqliteStore:
@@ -86,22 +80,21 @@ class SqliteStore:
     async def add(
         self,
         sandbox: str,
-        key: str,
-        value: bytes,
+        addition: Addition,
         *,
-        kind: str,
         expected_state: bytes | None,
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
+        key, _, kind = addition
+
         def step(transaction: Transaction) -> AddResult:
             state = transaction.state(sandbox)
             expected = state == expected_state
             full = expected and transaction.is_full(sandbox, kind, limit, self._limits.get(kind))
-            if expected and not full and transaction.add(sandbox, key, value, kind):
+            if expected and not full and transaction.add(sandbox, *addition):
                 if new_state is not None:
                     transaction.upsert(sandbox, STATE, new_state)
-                transaction.note_change(sandbox, minor=new_state is None)
                 return AddResult(state, None)
             [existing] = select_values(transaction.connection, sandbox, (key,))
             if full and existing is None:
@@ -135,7 +128,6 @@ class SqliteStore:
             if addition is not None and not transaction.add(sandbox, *addition):
                 return False
             transaction.upsert(sandbox, key, new)
-            transaction.note_change(sandbox)
             return True
 
         return await self._change(step)
@@ -143,44 +135,27 @@ class SqliteStore:
     async def page(
         self, sandbox: str, kind: str, *, limit: int, before: int | None = None
     ) -> list[tuple[int, bytes]]:
-        def step(connection: Connection) -> list[tuple[int, bytes]]:
-            return connection.execute(
-                f"SELECT position, value FROM entry WHERE sandbox = {SANDBOX_ID} "  # noqa: S608
-                "AND kind = ? AND position < ? ORDER BY position DESC LIMIT ?",
-                (sandbox, kind, _MAX_POSITION if before is None else before, limit),
-            ).fetchall()
-
-        return await self._read(step)
+        query = (
+            f"SELECT position, value FROM entry WHERE sandbox = {SANDBOX_ID} "  # noqa: S608 - constants
+            "AND kind = ? AND position < ? ORDER BY position DESC LIMIT ?"
+        )
+        values = (sandbox, kind, _MAX_POSITION if before is None else before, limit)
+        return await self._read(lambda connection: connection.execute(query, values).fetchall())
 
     async def count(self, sandbox: str, kind: str) -> int:
         return await self._read(lambda connection: queries.count(connection, sandbox, kind))
 
     async def increment(self, sandbox: str, key: str) -> int:
-        def step(transaction: Transaction) -> int:
-            transaction.note_change(sandbox, minor=True)
-            return transaction.increment(sandbox, key)
-
-        return await self._change(step, durable=False)
+        return await self._change(lambda writer: writer.increment(sandbox, key), durable=False)
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        def step(transaction: Transaction) -> None:
-            transaction.append(sandbox, log, entries, keep)
-            transaction.note_change(sandbox, minor=True)
-
-        await self._change(step, durable=False)
+        await self._change(lambda writer: writer.append(sandbox, log, entries, keep), durable=False)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         return await self._read(lambda connection: queries.tail(connection, sandbox, log, limit))
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        def step(transaction: Transaction) -> None:
-            transaction.connection.execute(
-                f"DELETE FROM log WHERE sandbox = {SANDBOX_ID} AND log = ?",  # noqa: S608 - constants
-                (sandbox, log),
-            )
-            transaction.note_change(sandbox, minor=True)
-
-        await self._change(step, durable=False)
+        await self._change(lambda writer: writer.clear_log(sandbox, log), durable=False)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         def step(transaction: Transaction) -> bool:
@@ -188,7 +163,6 @@ class SqliteStore:
                 return False
             transaction.delete(sandbox)
             transaction.upsert(sandbox, STATE, new_state)
-            transaction.note_change(sandbox)
             return True
 
         return await self._change(step)
@@ -197,13 +171,11 @@ class SqliteStore:
         return None
 
     async def ping(self) -> None:
-        def fill(transaction: Transaction) -> None:
-            transaction.connection.execute("REPLACE INTO log VALUES (0, '', 0, zeroblob(?))", (_PING_BYTES,))
+        for statement in _PING:
 
-        def empty(transaction: Transaction) -> None:
-            transaction.connection.execute("DELETE FROM log WHERE sandbox = 0")
+            def step(transaction: Transaction, statement: str = statement) -> None:
+                transaction.connection.execute(statement)
 
-        for step in (fill, empty):
             self._looked_at = -LOOK_SECONDS
             await self._change(step, durable=False)
 
@@ -237,7 +209,7 @@ class SqliteStore:
         return split(await self._read(select_all) if values is None else values)
 
     async def _change(self, step: Callable[[Transaction], T], *, durable: bool = True) -> T:
-        outcome: T = await self._changes.submit(_Change(step, durable))
+        outcome: T = await self._changes.submit((step, durable))
         return outcome
 
     def _commit(self, changes: Sequence[_Change], connection: Connection) -> list[Any]:
@@ -245,14 +217,14 @@ class SqliteStore:
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._reader.run_here(partial(_read, queries.look))
-        durable = any(change.durable for change in changes)
+        durable = any(durable for _, durable in changes)
         connection.execute(f"PRAGMA synchronous = {self.synchronous if durable else 'normal'}")
         begin(connection, "IMMEDIATE")
         transaction = Transaction(connection)
         outcomes: list[Any] = []
-        for change in changes:
+        for step, _ in changes:
             try:
-                outcomes.append(change.run(transaction))
+                outcomes.append(step(transaction))
             except sqlite3.Error:
                 raise
             except Exception as error:  # noqa: BLE001 - raised to the caller of this step; the others go on
