@@ -5,21 +5,19 @@ import os
 import resource
 import signal
 import socket
-import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
-from harness.polling import wait_until
 from harness.process_info import cpu_seconds
 from harness.server_process import server_process, server_process_by_script
 from tests.support import raw
-from tests.support.client import AUTHORIZED, fresh_key
+from tests.support.client import AUTHORIZED
 from tests.support.servers import (
     NEEDS_LINUX,
     ask,
@@ -69,45 +67,6 @@ def test_log_lines_of_two_servers_in_one_file_are_not_mixed(tmp_path: Path) -> N
             list(pool.map(send_some, urls * 5))
     events = Counter(json.loads(line)["event"] for line in log.read_text().splitlines())
     assert events == {"started": 2, "request": requests, "stopped": 2}
-
-
-def test_a_server_that_is_killed_loses_nothing_and_another_one_goes_on(tmp_path: Path) -> None:
-    acknowledged: dict[str, bytes] = {}
-    stop = threading.Event()
-
-    def customer(url: str) -> None:
-        with httpx.Client(base_url=url, headers=AUTHORIZED, timeout=60) as client:
-            while not stop.is_set():
-                key = fresh_key()
-                while key not in acknowledged:
-                    with suppress(httpx.TransportError):  # its server was killed: retry
-                        reply = create(client, key)
-                        assert reply.status_code == 201
-                        acknowledged[key] = reply.content
-
-    def wait_for_creations() -> None:
-        before = len(acknowledged)
-        wait_until(lambda: len(acknowledged) > before + 50)
-
-    with (
-        servers_on_sqlite(tmp_path, "--no-access-log") as [killed, served],
-        ThreadPoolExecutor(4) as pool,
-    ):
-        customers = [pool.submit(customer, served.url) for _ in range(4)]
-        try:
-            wait_for_creations()
-            killed.process.kill()
-            wait_for_creations()
-        finally:
-            stop.set()
-        for done in customers:
-            done.result(60)
-        with httpx.Client(base_url=served.url, headers=AUTHORIZED) as client:
-            for key, content in acknowledged.items():
-                assert client.get(f"/v1/payments/{json.loads(content)['id']}").status_code == 200
-                replay = create(client, key)
-                assert (replay.content, replay.headers["idempotent-replayed"]) == (content, "true")
-        assert served.stop(signal.SIGTERM)[0] == 0
 
 
 def test_a_server_without_free_file_descriptors_closes_idle_connections_and_sleeps(tmp_path: Path) -> None:
