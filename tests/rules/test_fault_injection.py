@@ -12,6 +12,7 @@ from paymock.rules.fault_injection import (
     SandboxRecord,
     decide,
     first_for,
+    take_scenario,
     without,
 )
 from paymock.rules.faults import FaultRule, FaultTarget, parse_fault
@@ -164,5 +165,7 @@ def test_an_order_takes_the_first_of_its_own_before_those_for_all() -> None:
     assert first_for(queue, "order-1") == mine
     assert first_for(queue, "order-3") == first_for(queue, None) == always
     assert without(queue, mine) == (other, always)
-    assert first_for((other,), "order-1") is None
+    record = SandboxRecord(scenarios=(other,))
+    assert take_scenario(record, "order-1") == (record, None)
+    assert take_scenario(record, "order-2") == (SandboxRecord(), other)
     assert without((replace(mine, times=2), other), replace(mine, times=2)) == (mine, other)
