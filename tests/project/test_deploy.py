@@ -1,4 +1,4 @@
-"""What docs/deploy.md describes, with its own configuration: nginx before servers on one Redis, or several.
+"""What docs/deploy.md describes, with the files in deploy/: nginx before servers on one Redis, or several.
 And the jobs of docs/ci.md, whose steps run in a shell.
 """
 
@@ -38,10 +38,10 @@ def balanced(
     folder: Path, servers: list[ServerProcess], path: str = "", *, several_stores: bool = False
 ) -> Iterator[str]:
     """The URL of nginx before the servers, with the configuration of the documentation."""
-    text, several = (
-        block.text for block in markdown.blocks(markdown.read("docs/deploy.md")) if block.language == "nginx"
-    )
+    text = markdown.read("deploy/nginx.conf")
     if several_stores:
+        blocks = markdown.blocks(markdown.read("docs/deploy.md"))
+        [several] = (block.text for block in blocks if block.language == "nginx")
         text = f"{text.partition('    upstream')[0]}{several}}}"
     port = free_port()
     text = text.replace("listen 80;", f"listen 127.0.0.1:{port};")

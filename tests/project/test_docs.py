@@ -201,17 +201,18 @@ def test_the_commands_of_docs_testing_run_its_tests(tmp_path: Path, paymock_serv
 
 
 @pytest.mark.parametrize(
-    ("page", "prepare", "application"),
+    ("page", "prepare", "application", "helper"),
     [
-        pytest.param("docs/go.md", "go mod init shop", "shop.go", marks=pytest.mark.go),
-        pytest.param("docs/php.md", "", "Shop.php", marks=pytest.mark.php),
+        pytest.param("docs/go.md", "go mod init shop", "shop.go", "sandbox_test.go", marks=pytest.mark.go),
+        pytest.param("docs/php.md", "", "Shop.php", "SandboxTestCase.php", marks=pytest.mark.php),
     ],
 )
 def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
-    tmp_path: Path, page: str, prepare: str, application: str
+    tmp_path: Path, page: str, prepare: str, application: str, helper: str
 ) -> None:
     [command, *files] = markdown.blocks(markdown.read(page))
     write_files(tmp_path, files)
+    shutil.copy(markdown.ROOT / "examples" / helper, tmp_path)
     shop = Path(shutil.copy(markdown.ROOT / "examples" / application, tmp_path))
     run_in(tmp_path, f"{prepare}\n{command.text}")
     shop.write_text(re.sub("== (.)completed.", r"== \1underpaid_expired\1", shop.read_text()))

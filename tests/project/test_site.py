@@ -72,7 +72,7 @@ def test_search_copying_and_accessibility(site: Path, browser: "Browser") -> Non
         search = page.get_by_role("searchbox", name="Search")
         first = page.get_by_role("search").get_by_role("link").first
         search.fill("backup")
-        expect(first).to_contain_text("Back up")
+        expect(first).to_contain_text("Backup")
         expected = dict(line.rsplit(": ", 1) for line in QUERIES.read_text(encoding="utf-8").splitlines())
         found = page.evaluate(
             "queries => queries.map(one => search(one).map(hit => hit.section.url))", [*expected]
