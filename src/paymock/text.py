@@ -11,7 +11,7 @@ BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """They change the direction of the text around them."""
 
 _CONTROL_CHARACTERS = re.compile(f"[{CONTROL}{SEPARATORS}{BIDIRECTIONAL}]")
-_SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?:mk_|whsec_)[A-Za-z0-9_-]+")
+_SECRET = re.compile("(?:0[xX])?[0-9a-fA-F]{33,}|(?i:mk_|whsec_)[A-Za-z0-9_-]+")
 """What may be an address, a hash, an API key or a webhook secret. Ids have shorter runs of hex digits."""
 
 SANDBOX_NAME = "[A-Za-z0-9_-]{1,64}"

@@ -62,4 +62,5 @@ def _read(text: str) -> int | str:
     seconds = timegm(tuple(numbers[:6])) - offset
     if second == 60 and seconds % 86_400:
         return "must be a time that exists: second 60 is a leap second, which ends a day in UTC"
-    return seconds * 1000 + int((fraction or "")[:3].ljust(3, "0"))
+    at = seconds * 1000 + int((fraction or "")[:3].ljust(3, "0"))
+    return at if at <= LATEST else f"must not be after {to_rfc3339(LATEST)} in UTC"

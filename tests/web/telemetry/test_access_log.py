@@ -66,14 +66,17 @@ def test_neither_keys_nor_what_may_be_an_address_or_a_secret_is_shown_however_it
         "m%6B_test_demo",
         "whsec_" + "0" * 64,
     ]
+    headers = ("secret-two", "mk_test_demo", address)  # which a warning names in another case
     lines = logged(
         get("/v1/chains", Authorization="Bearer secret-one"),
         get("/v1/chains", Authorization="Bearer wrong-key"),
         *(get(f"/v1/payments/{word}") for word in hidden),
+        *(get("/livez", **{f"X-Mock-{name}": "1"}) for name in headers),
         api_keys=("secret-one", "secret-two", "secret-one-branch"),
     )
-    assert len(lines) == 2 + len(hidden)
-    shown = re.compile("secret|branch|two|wrong-key|mk_test|whsec_0|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
+    assert len(lines) == 2 + len(hidden) + len(headers)
+    words = "secret|branch|two|wrong-key|mk_test|whsec_0|5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+    shown = re.compile(words, re.I)
     assert not [line for line in lines if shown.search(line)]
 
 

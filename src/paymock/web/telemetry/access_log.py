@@ -72,13 +72,13 @@ class RequestLog:
         """Mask these API keys K, too, and every `K.NAME`."""
         self._secrets |= {*secrets}
         keys = "|".join(map(re.escape, sorted(self._secrets, key=len, reverse=True)))
-        self._keys = re.compile(rf"(?:{keys})(?:\.[A-Za-z0-9_-]+)?") if keys else None
+        self._keys = re.compile(rf"(?:{keys})(?:\.[A-Za-z0-9_-]+)?", re.I) if keys else None
 
     def request(self, exchange: Exchange) -> None:
         if not self.requests:
             return
-        response = exchange.response
-        warning = next((value for name, value in response.headers if name == WARNING), None)
+        response, mask = exchange.response, self.without_secrets
+        warning = next((mask(text) for name, text in response.headers if name == WARNING), None)
         is_replayed = REPLAYED in response.headers
         method, path = self.masked(exchange.method), self.masked(exchange.path)
         fault = response.fault.text if response.fault else None
