@@ -1,4 +1,4 @@
-"""`clock`, `advance` and `reset`."""
+"""`clock` and `advance`."""
 
 import re
 
@@ -47,10 +47,3 @@ def test_a_payment_advances_until_the_application_has_read_it(terminal: Terminal
     with meanwhile(lambda: api.payment(payment)):
         seen = terminal.json("advance", payment, "--to", "completed", "--until-observed")
     assert seen["status"] == "completed"
-
-
-def test_reset_empties_the_sandbox(terminal: Terminal, api: Api) -> None:
-    api.created()
-    assert terminal.note("reset") == "the sandbox is empty\n"
-    assert api.get("/_mock/payments").json()["data"] == []
-    assert terminal.json("reset") == {"reset": True}

@@ -66,6 +66,7 @@ GUESSES = {
     "fault delete": (2, "Missing argument 'RULE_ID...'"),
     "requests --clear": (0, "no requests"),
     "reset -y": (0, "the sandbox is empty"),
+    "reset --json": (0, '{"reset":true}\n'),
     # Amounts and other values
     "create --amount 1.5": (2, "Amounts are in raw units: did you mean 1500000000000000000 (1.5 USDT)?"),
     "create --amount '10 USDC' --chain base": (2, "did you mean 10000000 (10 USDC)?"),

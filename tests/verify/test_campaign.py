@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from paymock.client.http import Refused, Unreachable
+from paymock.client.http import Refused
 from paymock.settings import Settings
 from paymock.testing import Sandbox
 from paymock.verify import Report, Verdict, batches, pacing, plans, runner, trial, verify
@@ -422,10 +422,6 @@ class TestArguments:
         with pytest.raises(ValueError, match=message):
             judged(paymock, Poller, **settings)
         assert paymock.requests() == []
-
-    def test_no_server_is_told(self) -> None:
-        with Sandbox("http://127.0.0.1:1", "mk_test_1") as nowhere, pytest.raises(Unreachable):
-            judged(nowhere, Poller)
 
 
 class TestSandbox:

@@ -135,14 +135,6 @@ class TestSmallerPlans:
             Plan("happy_path", (first, Injection(READS[0], "status=500"))),
         ]
 
-    @given(PLANS)
-    def test_smaller_and_smaller_ends_without_faults(self, plan: Plan) -> None:
-        steps = 0
-        while plan.injections:
-            plan = [*plan.smaller][-1]
-            steps += 1
-            assert steps <= 12
-
 
 class TestSingleFaults:
     def test_every_request_gets_every_quick_fault_but_one_about_no_payment_in_one_scenario(self) -> None:

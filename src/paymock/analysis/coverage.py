@@ -75,7 +75,6 @@ class Coverage:
 
     @property
     def percent(self) -> float:
-        """The share of all items that were seen, rounded down to a tenth: 100 means all."""
         return self._total.percent
 
     @property

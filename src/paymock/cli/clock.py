@@ -106,10 +106,9 @@ def clock(client: ApiClient, *, setting: str | None, as_json: bool) -> None:
     """
     if setting is None:
         clock = client.clock()
-    elif ":" in setting:
-        clock = client.call("setClock", body={"now": moment(setting)})
     else:
-        clock = client.call("setClock", body={"speed": _SPEED.convert(setting, None, None)})
+        body = {"now": moment(setting)} if ":" in setting else {"speed": _SPEED.convert(setting, None, None)}
+        clock = client.call("setClock", body=body)
     _show_clock(clock, as_json=as_json)
 
 

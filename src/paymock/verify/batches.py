@@ -98,7 +98,6 @@ class BatchOrder(Trial):
         return status in self._statuses_read
 
     def move_to(self, at: float) -> None:
-        """Advance the payment to this age."""
         if self.payments and at > self.age:
             self._pacing.advance(self.payments[-1], seconds=at - self.age)
             self.statuses = [status for since, status in self.states.items() if since <= at]

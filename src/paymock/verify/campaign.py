@@ -94,7 +94,11 @@ class Verifier:
         self._ended = False
         self._left_out = ""
         self.runner = Runner(sandbox, application, options)
-        self._check_only()
+        only, service = self._only, application.service
+        if isinstance(only, Batch) and only.kind == "crash" and service is None:
+            raise ValueError(f"{only.token} kills the application: that needs `crash`, or --run and --ready")
+        if isinstance(only, Batch) and only.kind == "meet" and len(service.ports if service else ()) < 2:
+            raise ValueError(f"{only.token} is about replicas: that needs --replicas")
         self.runner.scenarios = self._known_scenarios(options.scenarios)
         self._batches = batches.Batches(self.runner)
         self._tried: list[Batch] = []
@@ -158,14 +162,6 @@ class Verifier:
         if not fulfilled or service is None:
             return []
         return batches.crashes(fulfilled[0], fulfil_at, service, is_killed=self._options.crash)
-
-    def _check_only(self) -> None:
-        """Raises ValueError for a batch that needs more of the application."""
-        only, service = self._only, self.runner.service
-        if isinstance(only, Batch) and only.kind == "crash" and service is None:
-            raise ValueError(f"{only.token} kills the application: that needs `crash`, or --run and --ready")
-        if isinstance(only, Batch) and only.kind == "meet" and len(service.ports if service else ()) < 2:
-            raise ValueError(f"{only.token} is about replicas: that needs --replicas")
 
     def close(self) -> None:
         """Leave the sandbox as it was found, apart from the payments of the trials."""
@@ -237,7 +233,8 @@ class Verifier:
             plans += [Plan(name) for name in NEAR_DUE]
         runner.plans += plans
         yield from runner.run(plans, exclusive=exclusive)
-        yield from runner.run([plan for plan in plans if runner.had_incident(plan)])
+        ended = [runner.trials[plan] for plan in plans if plan in runner.trials]
+        yield from runner.run([trial.plan for trial in ended if trial.incident])
         for plan in plans:
             trial = runner.trials.get(plan)
             if trial is not None and not trial.problems:

@@ -112,7 +112,7 @@ class Findings:
         alike = {_hits(one) for one in plans}
         tried = [one for one in runner.trials if _hits(one) in alike]
         if group[1] == (_APPLICATION,):
-            tried = [one for one in runner.trials if runner.had_incident(one)]
+            tried = [one for one, trial in runner.trials.items() if trial.incident]
         if by_chance:
             plans = [one for one in runner.trials if self._breaks(one, rule) and one.batch is None]
             tried = [one for one in runner.trials if one.batch is None]
@@ -279,7 +279,6 @@ class Findings:
     def _confirm_batch(
         self, batch: Batch, rule: str
     ) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
-        """Run a batch again."""
         earlier = len(self._runner.trials)
         yield from self._batches.run([batch])
         return self._seen([*self._runner.trials.values()][earlier:], rule)
@@ -342,7 +341,6 @@ def _hits(plan: Plan) -> tuple[object, ...]:
 
 
 def _payment(detail: Json) -> Json:
-    """A payment of the order, for a finding."""
     attempt = detail["payment"]["attempts"][0]
     funding = attempt.get("funding", {})
     received = ("amount_received_pending", "amount_received_finalized")

@@ -308,8 +308,11 @@ class Ticked(Pacing):
         self._ticking: Future[object] | None = None
 
     def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
-        if is_batch and self.application.threads is not None:
-            self._listen_beside(self.application.threads)
+        if is_batch and self.application.threads is not None:  # what it waits for happens during a tick
+            if self._ticking is None or self._ticking.done():  # it may fail: the application may be away
+                self._ticks += self._ticking is not None
+                self._ticking = self.application.threads.submit(self._tick)
+            self.note_requests(1, _WAIT_SECONDS)
             return
         if self._ticking is not None:  # of a batch: no two ticks at a time
             self._ticking.exception()
@@ -324,13 +327,6 @@ class Ticked(Pacing):
                 self.tick_errors.append(self.describe(error))
         self._ticks += 1
         self.note_requests()
-
-    def _listen_beside(self, threads: Executor) -> None:
-        """Tick in another thread: what a batch waits for happens during a tick."""
-        if self._ticking is None or self._ticking.done():  # it may fail: the application may be away
-            self._ticks += self._ticking is not None
-            self._ticking = threads.submit(self._tick)
-        self.note_requests(1, _WAIT_SECONDS)
 
     def note_requests(self, wanted: int = 1, timeout: float = 0.0) -> None:
         super().note_requests(wanted, timeout)

@@ -110,7 +110,6 @@ class Injection:
 
     @property
     def has_order(self) -> bool:
-        """Whether the request is about an order."""
         return self.request.operation in PAYMENT_OPERATIONS
 
     def __str__(self) -> str:
@@ -267,7 +266,6 @@ class Baseline:
     statuses: Mapping[float, str]
 
     def age_of(self, status: str) -> float:
-        """The age at which the payment gets this status."""
         return next(at for at, one in self.statuses.items() if one == status)
 
     def age_before(self, age: float) -> float:

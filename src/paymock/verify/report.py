@@ -89,7 +89,6 @@ class Finding:
 
     @property
     def count(self) -> str:
-        """How many trials have shown it."""
         if self.tried:
             return f"{self.occurrences} of {self.tried}"
         return f"{self.occurrences} trial{'s' if self.occurrences != 1 else ''}"
@@ -202,7 +201,6 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with."""
         return _EXIT_CODES[self.verdict]
 
     @property
@@ -285,7 +283,9 @@ def transcript(
     lines = []
     for offset, texts in beside.items():
         head = f"{format_seconds(offset):>4} s  {states.get(offset, ''):<{width}}"
-        lines.append(f"{head}  {_joined(texts)}".rstrip())
+        counts = [(text, len([*group])) for text, group in groupby(texts)]
+        told = [text if count == 1 else f"{text} ({count} times)" for text, count in counts]
+        lines.append(f"{head}  {', '.join(told)}".rstrip())
     return lines
 
 
@@ -295,12 +295,6 @@ def _request_text(request: Json) -> str:
         return f"{operation} ✗ {request['fault']}"
     key = request.get("key") and f"key {request['key']}"
     return " ".join(filter(None, [f"{operation} {request['status']}", request["idempotency"], key]))
-
-
-def _joined(texts: Sequence[str]) -> str:
-    """The texts, each once in a row, with how often."""
-    counts = [(text, len([*group])) for text, group in groupby(texts)]
-    return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in counts)
 
 
 def junit(report: Report) -> bytes:

@@ -117,10 +117,6 @@ class Runner:
         found = (violation.rule for violations in self.violations.values() for violation in violations)
         return any(RULES[rule].severity is Severity.MONEY for rule in found)
 
-    def had_incident(self, plan: Plan) -> bool:
-        """Whether something befell the application as a whole during the trial of a plan."""
-        return plan in self.trials and bool(self.trials[plan].incident)
-
     def seconds_left(self) -> float:
         return self.began + self._budget - monotonic()
 
@@ -223,7 +219,6 @@ class Runner:
 
     @property
     def jobs(self) -> int:
-        """How many trials may run at a time."""
         default = self.pacing.default_jobs
         if self.pacing.polls_by_itself and (self.pacing.pace or 0.0) > _SLOW:
             default = _SLOW_JOBS
