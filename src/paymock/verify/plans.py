@@ -30,23 +30,18 @@ class Frequency(IntEnum):
 
 
 FAULTS: Mapping[str, Frequency] = {
-    "status=500": Frequency.EVERY_REQUEST,
-    "status=503": Frequency.EVERY_REQUEST,
-    "status=429": Frequency.EVERY_REQUEST,
-    "status=500; after": Frequency.EVERY_REQUEST,
-    "status=502; after; html": Frequency.EVERY_REQUEST,
-    "drop": Frequency.EVERY_REQUEST,
-    "drop; before": Frequency.EVERY_REQUEST,
-    "reset": Frequency.EVERY_REQUEST,
-    "reset; before": Frequency.EVERY_REQUEST,
-    "truncate=20": Frequency.EVERY_REQUEST,
-    "delay=50; after": Frequency.EVERY_REQUEST,
-    "status=401": Frequency.EVERY_STATUS,
-    "status=404": Frequency.EVERY_STATUS,
-    "status=500; times=6": Frequency.EVERY_STATUS,
-    "delay=300; after": Frequency.EVERY_STATUS,
+    **dict.fromkeys(
+        (
+            "status=500", "status=503", "status=429", "status=500; after", "status=502; after; html", "drop",
+            "drop; before", "reset", "reset; before", "truncate=20", "delay=50; after",
+        ),
+        Frequency.EVERY_REQUEST,
+    ),
+    **dict.fromkeys(
+        ("status=401", "status=404", "status=500; times=6", "delay=300; after"), Frequency.EVERY_STATUS
+    ),
     "hang": Frequency.EVERY_OPERATION,
-}
+}  # fmt: skip
 """The faults by default. With `times=6`, six requests in a row fail. 401 and 404 are refusals of a read that
 are none: a key is rotated, a replica lags behind.
 """
