@@ -10,7 +10,7 @@ from paymock.rules.identifiers import transaction_hash
 from paymock.rules.scenarios import PaymentStatus
 from paymock.sandbox import notifier
 from paymock.sandbox.notifier import TURNS, give_way
-from paymock.schemas.control import ListPayments, ListRequests, ReadStory
+from paymock.schemas.control import ListPayments, ListRequests, MakeDeposit, ReadStory
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, line
 
@@ -69,6 +69,36 @@ async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch)
         assert done == [*["small"] * 10, "other"]
         assert turns > 20
         await asyncio.gather(*large)
+
+
+async def test_no_key_waits_for_the_turns_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor for journals, which are encoded for whoever reads one first; nor at its checkout, without a key."""
+    monkeypatch.setattr(notifier, "SLICE_NS", 0)
+    app, turns = UseCases(MemoryStore()), 0
+    payment, _ = await app.create()
+    await app.control.deposit(SANDBOX, payment.id, MakeDeposit(amount="1"))
+    for _ in range(20):
+        app.control.journal.add(SANDBOX, partial(encode_entry, line()))
+
+    async def busy() -> None:
+        nonlocal turns
+        while True:
+            await give_way()
+            turns += 1
+
+    async def read(owner: str) -> None:
+        TURNS.set((app.sandboxes.notifier.turns, owner))
+        await app.control.journal.newest(SANDBOX, ListRequests())
+
+    TURNS.set((app.sandboxes.notifier.turns, ""))
+    tasks = [asyncio.create_task(work) for work in (read(""), *(busy() for _ in range(40)))]
+    await asyncio.create_task(read("other"))
+    assert turns < 400
+    turns = 0
+    await asyncio.create_task(app.checkouts.show(payment.id))
+    assert turns < 20
+    for task in tasks:
+        task.cancel()
 
 
 async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:

@@ -1,5 +1,6 @@
 """The state machine: every row of the specification's tables, and invariants of any timeline."""
 
+import gc
 from itertools import pairwise
 
 import pytest
@@ -65,6 +66,13 @@ def test_the_deposit_of_a_scenario_confirms_at_the_times_of_the_specification(na
 )  # fmt: skip
 def test_a_state_holds_from_its_first_millisecond_to_the_next_state(second: float, status: str) -> None:
     assert state_at(simulate(SCENARIOS["happy_path"], DUE, "USDC"), round(second * 1000)).status == status
+
+
+def test_collections_of_garbage_need_not_look_into_states() -> None:
+    """A hundred transfers have 500 states, in each of which are all that have arrived."""
+    deposits = simulate(SCENARIOS["happy_path"], DUE, "USDC")[-1].deposits
+    gc.collect()
+    assert not gc.is_tracked(deposits)
 
 
 def at(second: float, amount: int = DUE, *, matches: bool = True) -> Transfer:

@@ -12,7 +12,7 @@ from paymock.payments.files import Catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PAYMENT_WINDOW
-from paymock.sandbox.notifier import MIN_GAP_SECONDS, Observation, give_way
+from paymock.sandbox.notifier import MIN_GAP_SECONDS, TURNS, Observation, give_way
 from paymock.sandbox.sandboxes import Sandboxes
 
 
@@ -41,6 +41,7 @@ class CheckoutService:
         except PaymockError as error:
             raise _unknown_payment() if error.status == 404 else error from None
         if payment.timeline.scripted is None:
+            TURNS.set((self._sandboxes.notifier.turns, self.owner_of(payment_id)))
             await give_way()
         record, state, sandbox = payment.record, payment.state, payment.sandbox
         chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}

@@ -165,14 +165,15 @@ def checkout(
             "The shop looks into it.",
         )
     deposits = []
-    for at, amount, other in (one.transfer for one in state.deposits):
-        arrived = assets[other or record.asset]
+    for transfer in (one.transfer for one in state.deposits):
+        arrived = assets[transfer.other_asset or record.asset]
+        late = "too late" if transfer.at >= PAYMENT_WINDOW else ""
         deposits.append(
             CheckoutDeposit(
-                raw=str(amount),
-                tokens=to_tokens(amount, arrived.decimals),
+                raw=str(transfer.amount),
+                tokens=to_tokens(transfer.amount, arrived.decimals),
                 symbol=arrived.symbol,
-                note="another asset" if other else "too late" if at >= PAYMENT_WINDOW else "",
+                note="another asset" if transfer.other_asset else late,
             )
         )
     address = identifiers.invoice_address(record.token)

@@ -16,7 +16,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline
 
-MAX_TIMELINES, MAX_SIMULATED, MAX_STATES = 32_768, 1_024, 8
+MAX_TIMELINES, MAX_SIMULATED, MAX_STATES = 32_768, 1_024, 2
 """How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
 state; of others, with the present state; and with all states, which can take a megabyte.
 """

@@ -17,6 +17,8 @@ from heapq import heapify, heappop, heappush
 from itertools import zip_longest
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from paymock.rules.scenarios import (
     CONFIRMATION_STEPS,
     CONFIRMATIONS_REQUIRED,
@@ -33,7 +35,7 @@ from paymock.rules.scenarios import (
 )
 
 
-class Transfer(NamedTuple):
+class Transfer(Struct, frozen=True, gc=False):
     """Funds that reach the invoice address, `at` milliseconds after creation. `other_asset` is None where the
     asset is that of the instructions.
     """
@@ -55,7 +57,7 @@ class World(NamedTuple):
     review_hold: bool = False
 
 
-class Deposit(NamedTuple):
+class Deposit(Struct, frozen=True, gc=False):
     """An observed transfer and its confirmations."""
 
     transfer: Transfer

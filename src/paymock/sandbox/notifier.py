@@ -121,11 +121,7 @@ class Waiter:
         self._failure = failure or self._failure
         if not self.is_due:
             self.is_due = True
-            self._notifier.turns.add(self._owner, self._begin)
-
-    def _begin(self) -> None:
-        self.is_due = False
-        self.event.set()
+            self._notifier.turns.add(self._owner, self.event.set)
 
     async def next(self, deadline: float = math.inf, moment: float = math.inf) -> bool:
         """Sleep until `wake`, which may have been called since the last sleep, or until `moment` or the
@@ -142,6 +138,7 @@ class Waiter:
             if timer is not None:
                 timer.cancel()
         self.event.clear()  # before the caller looks: a change meanwhile leads to another look
+        self.is_due = False
         if self._failure is not None:
             raise self._failure
         return True
@@ -171,12 +168,14 @@ class Notifier:
         self.turns = Turns()
         self._tasks: list[asyncio.Task[None]] = []
         self.stopped = asyncio.Event()
-        self.waiting = 0
-        """How many requests wait, for a change or for the end of a fault."""
-
         self._waiting_of: Index[str, Callable[[], None]] = Index()  # what ends them, by owner
         self.max_waiting = math.inf
         """How many may, each on a connection; those of one owner, K with all K.NAME, on half of these."""
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait, for a change or for the end of a fault."""
+        return sum(map(len, self._waiting_of.values()))
 
     @contextmanager
     def waiting_request(self, owner: str, end: Callable[[], None]) -> Iterator[None]:
@@ -191,12 +190,8 @@ class Notifier:
                 "capacity_exceeded",
                 f"{self.waiting} requests of this process wait already, {own} of them with this API key.",
             )
-        self.waiting += 1
-        try:
-            with self._waiting_of.entry(owner, end):
-                yield
-        finally:
-            self.waiting -= 1
+        with self._waiting_of.entry(owner, end):
+            yield
 
     def end_waiting(self, owners: Set[str]) -> None:
         """End the requests that wait, but not those of these owners."""

@@ -23,7 +23,7 @@ from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.fault_injection import Decision, SandboxRecord
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
-from paymock.sandbox.notifier import Notifier, in_slices
+from paymock.sandbox.notifier import TURNS, Notifier, in_slices
 from paymock.schemas.json_decoding import differing_paths, fingerprint
 from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
 from paymock.text import escape_control
@@ -121,11 +121,13 @@ class Sandboxes:
         self.timelines = PaymentTimelines()
         self._store = store
         self.page, self.count, self.increment = store.page, store.count, store.increment
+        self.get = store.get
         self._clock = clock
         self.started = clock()
         self._metadata = metadata
         self._begin = begin
         self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
+        self._initial = self._initial_clock(self.started)
         self.owners: BoundedCache[str, str] = BoundedCache(_CACHED_STATES)
         """Of sandboxes that a key `K.NAME` opened: that of K."""
 
@@ -160,7 +162,7 @@ class Sandboxes:
 
     def virtual_time(self, sandbox: str, real: int) -> int:
         """Return the virtual time at the real time `real`, by the clock as this process has seen it last."""
-        return (self.known_record(sandbox).clock or self._initial_clock(self.started)).at(real)
+        return (self._states.get(sandbox, _UNSEEN)[1].clock or self._initial).at(real)
 
     def _initial_clock(self, since: int) -> ClockSetting:
         """Return the clock of a sandbox without its own, which began at the real time `since`, if ever."""
@@ -348,6 +350,7 @@ class Sandboxes:
         )
 
     async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
+        TURNS.set((self.notifier.turns, log))  # other keys wait for this, too
         with suppress(PaymockError):
             await self._store.append(sandbox, log, *await in_slices(entry() for entry in entries), keep=keep)
             if not self.is_synchronous:
@@ -358,7 +361,7 @@ class Sandboxes:
     ) -> SandboxSnapshot:
         cached = self._states.get(sandbox)
         record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
-        clock = record.clock or self._initial_clock(self.started)
+        clock = record.clock or self._initial
         # A change by a server whose clock is ahead is not pending for longer than one of this server, whose
         # clock goes on from there: otherwise its next change would set the time back.
         if real < (started := clock.since_real - self.propagation_ms):
@@ -384,6 +387,7 @@ class Sandboxes:
             metadata = await read_metadata(self._store, self._metadata)
             await synchronize(self._clock, self._store)
             self._metadata, self._verified = metadata, connections
+            self._initial = self._initial_clock(self.started)
         except PaymockError as error:
             return error
         except StoreError as error:

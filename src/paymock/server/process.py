@@ -24,7 +24,7 @@ STOP_SECONDS = 4.0
 STANDARD_OUTPUT = Path("-")
 """In place of a ready file."""
 
-GC_THRESHOLDS = (10_000, 20, 50)
+GC_THRESHOLDS = (5_000, 40, 50)
 """Thresholds of the three generations, as `gc.set_threshold` takes them: the number of new containers before
 a collection of the youngest generation, and the number of collections of each generation before one of the
 next.
