@@ -1,7 +1,6 @@
 """The use cases of `/v1`: take a snapshot, compute, apply."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -12,7 +11,7 @@ from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.payments.timelines import RenderedPayment, rendered
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
-from paymock.rules.identifiers import KEY_LIFETIME, PAYMENT_PREFIX
+from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
 from paymock.rules.timeline import CREATED
 from paymock.sandbox.notifier import give_way
@@ -24,6 +23,7 @@ from paymock.schemas.public import (
     CreatedWebhookEndpoint,
     WebhookEndpointList,
 )
+from paymock.stores.base import companion_key
 
 # Annotations of inner functions are evaluated at each call, which takes 5 us for these.
 _NewPayment = tuple[PaymentRecord, SandboxRecord]
@@ -94,9 +94,9 @@ class PaymentsService:
         if created.replayed:
             after_decision(request.decision, created.snapshot.record, CREATE_PAYMENT, is_replay=True)
             timeline = self._sandboxes.timelines.get(created.stored, None)
-            payment_id = PAYMENT_PREFIX + created.record.token
-            with suppress(PaymockError):  # deleted since, or the store does not answer
-                status = (await find_payment(self._sandboxes, request.sandbox, payment_id)).status
+            [simulation] = await self._sandboxes.get(request.sandbox, companion_key(created.record.token))
+            if present := self._sandboxes.timelines.get(created.stored, simulation):
+                status = present.status_at(present.age(created.snapshot.now))
         payment = timeline.at_creation if timeline else rendered(created.record, CREATED)
         scenario = created.record.scenario
         return PaymentCreation(payment, scenario, created.replayed, _key_expired(created), status)

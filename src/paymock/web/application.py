@@ -93,7 +93,9 @@ class Application:
             else:
                 self._log.defect(request_id)
                 response = error_response(PaymockError("internal_error"), request_id)
-        if warning := mock_header_warning(request, with_faults=self._control is not None):
+        if b"x-mock-" in b" ".join(request.headers) and (
+            warning := mock_header_warning(request, with_faults=self._control is not None)
+        ):
             response = with_warning(response, warning)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
@@ -158,7 +160,7 @@ class Application:
             self.keyring.authenticate(request)
             if request.owner != request.sandbox:
                 self._sandboxes.owners[request.sandbox] = request.owner
-        TURNS.set((self._sandboxes.notifier.turns, request.owner))
+        TURNS.set((self.notifier.turns, request.owner))
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler

@@ -37,7 +37,8 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
     """
     header, response = request.headers.get(b"x-mock-fault"), None
     sandbox, operation, is_read = request.sandbox, request.operation, request.method != "POST"
-    sent_once(request, "X-Mock-Fault", "invalid_fault")
+    if header is not None:
+        sent_once(request, b"x-mock-fault", "invalid_fault")
     if header is None or is_read:
         # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have faults.
         request.decision = UNDECIDED

@@ -20,6 +20,7 @@ from paymock.web.telemetry.exchange import OperationResponse
 Headers = tuple[tuple[str, str], ...]
 
 _encode = msgspec.json.Encoder().encode
+_ENDED = {*TERMINAL_STATUSES, PaymentStatus.EXPIRED}
 _NOT_DELIVERED = "nothing is delivered by this mock; poll the payment"
 _KEY_EXPIRED = (
     "the key is older than 24 hours: the real service has forgotten it, and would create another one"
@@ -46,8 +47,7 @@ async def create_payment(service: PaymentsService, request: Request) -> Response
     if created.replayed:
         is_other = requested not in (None, created.scenario)
         other = f"replayed payment follows {created.scenario}, not {requested}" if is_other else ""
-        has_ended = created.status in {*TERMINAL_STATUSES, PaymentStatus.EXPIRED}
-        ended = f"this payment is `{created.status}` by now" if has_ended else ""
+        ended = f"this payment is `{created.status}` by now" if created.status in _ENDED else ""
         headers = (*headers, REPLAYED, *_warning(other, _KEY_EXPIRED if created.key_expired else "", ended))
     return OperationResponse(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 
