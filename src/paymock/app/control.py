@@ -92,7 +92,7 @@ class ControlService:
         Raises PaymockError `validation_failed`, or `sandbox_not_empty`.
         """
         if setting.now is UNSET and setting.speed is UNSET:
-            raise validation_failed({"speed": "is required"})
+            raise validation_failed({"speed": "give speed, now or both"})
         start = None if setting.now is UNSET else parse_rfc3339(setting.now)
 
         def changed(snapshot: SandboxSnapshot) -> SandboxRecord:

@@ -36,13 +36,11 @@ def parse_rfc3339(text: str) -> int | None:
     Stricter than `datetime.fromisoformat`, which accepts week dates, the basic format and a missing offset.
     Digits beyond the millisecond are dropped. A leap second is the first one of the next day.
     """
-    at = _read(text)
-    return at if isinstance(at, int) else None
+    return at if isinstance(at := _read(text), int) else None
 
 
 def time_problem(text: str) -> str | None:
-    problem = _read(text)
-    return problem if isinstance(problem, str) else None
+    return problem if isinstance(problem := _read(text), str) else None
 
 
 @lru_cache(maxsize=64)  # a creation reads its time twice
