@@ -229,7 +229,12 @@ async def test_the_sandboxes_of_an_owner_hold_so_many_bytes_in_all(monkeypatch: 
     assert 2_900 < await fill() <= 3_000
     for name in (*names, "other"):
         await app.control.reset(name)
-    assert not any(app.sandboxes._held.values())
+    assert not app.sandboxes._held
+    app = UseCases(MemoryStore(), retention=60)
+    app.sandboxes.owners["named"] = "owner"
+    assert 2_900 < await fill() <= 3_000
+    app.clock.advance(61)
+    await endpoint("owner", 99)  # the store deletes the others
 
 
 async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
@@ -115,8 +114,17 @@ class RetryDeadline:
 class Sandboxes:
     """The sandboxes of a store. Changes are optimistic: one that others have overtaken is computed again."""
 
-    def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata, begin: int | None = None) -> None:
-        """`begin` is the virtual time at which a sandbox begins with its first change, if given."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        metadata: StoreMetadata,
+        begin: int | None = None,
+        retention: int | None = None,
+    ) -> None:
+        """`begin` is the virtual time at which a sandbox begins with its first change, if given. `retention`
+        is that of the store, in seconds.
+        """
         self.notifier = Notifier(store, clock)
         self.timelines = PaymentTimelines()
         self._store = store
@@ -135,7 +143,9 @@ class Sandboxes:
         self._verified = store.connections
         self._verification: asyncio.Task[PaymockError | None] | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._held: dict[str, Counter[tuple[str, str]]] = {}  # bytes, by owner
+        self._held: dict[str, dict[tuple[str, str], tuple[int, int]]] = {}
+        """By owner, what is held under each sandbox and key: bytes, and the real time when it was stored."""
+        self._retention = None if retention is None else retention * 1000
         self._log_buffer = LogBuffer(self._write_log, until_read=self.is_synchronous)
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
@@ -406,16 +416,21 @@ class Sandboxes:
     def hold(self, sandbox: str, key: str, size: int) -> None:
         """Count `size` bytes under a key for the owner of a sandbox."""
         owner = self.owners.get(sandbox, sandbox)
+        held = self._held.setdefault(owner, {})
+        held.pop((sandbox, key), None)
         if size:
-            self._held.setdefault(owner, Counter())[sandbox, key] = size
-        elif owner in self._held:
-            del self._held[owner][sandbox, key]
+            held[sandbox, key] = size, self._clock()
+        elif not held:
+            del self._held[owner]
 
     def with_room(self, sandbox: str, key: str, record: T) -> T:
         """Return a record that adds to what is held. Raises PaymockError `capacity_exceeded`."""
-        held = self._held.get(self.owners.get(sandbox, sandbox), Counter[tuple[str, str]]())
-        more = len(records.encode(record)) - held[sandbox, key]
-        if held.total() + more > MAX_HELD:
+        held = self._held.get(self.owners.get(sandbox, sandbox), {})
+        oldest = 0 if self._retention is None else self._clock() - self._retention
+        for place in [place for place, (_, stored_at) in held.items() if stored_at < oldest]:
+            del held[place]  # the store deletes it
+        others = sum(size for place, (size, _) in held.items() if place != (sandbox, key))
+        if others + len(records.encode(record)) > MAX_HELD:
             raise PaymockError(
                 "capacity_exceeded",
                 "The sandboxes of this API key have 8 MiB of fault rules, overrides and endpoints in this "
@@ -444,7 +459,8 @@ def conflict(existing: Record, request: KeyedRequest, asset: str | None = None) 
     if fingerprint("POST", path, request.body) == request.fingerprint:
         originals = (body for body in bodies if fingerprint("POST", path, body) == existing.fingerprint)
         paths = differing_paths(next(originals, request.body), request.body)
-        differs = [escape_control(f"{one:.100}") for one in islice(paths, MAX_DIFFERING)]
+        first = [escape_control(f"{one:.100}") for one in islice(paths, MAX_DIFFERING)]
+        differs = [*dict.fromkeys(first)]  # a dot may be part of a name in metadata
         reason = "with a different request body"
         if differs:
             more = " and more" if any(paths) else ""

@@ -45,7 +45,7 @@ def create_applications(
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     open_mode, in_memory = not settings.api_keys, settings.store == MEMORY_STORE
     begin = None if settings.now is None else parse_rfc3339(settings.now)
-    sandboxes = Sandboxes(store, clock, metadata, begin)
+    sandboxes = Sandboxes(store, clock, metadata, begin, settings.retention)
     payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = (

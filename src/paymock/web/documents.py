@@ -44,7 +44,8 @@ class OpenApiDocument:
         body = self._text.replace(DEFAULT_SERVER, base_url(request), 1).encode()
         etag = f'"{blake2b(body, digest_size=8).hexdigest()}"'
         headers = (("Cache-Control", "no-cache"), ("ETag", f"W/{etag}"))
-        if etag.encode() in request.headers.get(b"if-none-match", b""):
+        known = request.headers.get(b"if-none-match", b"")
+        if etag.encode() in known or known == b"*":
             return Response(304, content_type=None, headers=(*headers, VARY))
         return compressible(request, body, "application/yaml; charset=utf-8", headers)
 

@@ -44,6 +44,9 @@ def test_a_key_that_the_service_would_have_forgotten_is_told(
 
 
 def test_another_body_under_the_same_key_is_a_conflict_that_names_what_differs(api: Api) -> None:
+    def dotted(number: int) -> dict[str, object]:
+        return {"a.b": number, "a": {"b": number}}
+
     payments, hooks, deposits = (
         "/v1/payments",
         "/v1/webhooks",
@@ -55,6 +58,7 @@ def test_another_body_under_the_same_key_is_a_conflict_that_names_what_differs(a
         (payments, order(metadata=n), order(metadata={"n": [0, 1.0]}), "`metadata.n[1]` differs"),
         (payments, order(metadata=n), order(metadata={"n": [0, 1, 2]}), "`metadata.n[2]` differs"),
         (payments, order(metadata=n), order(metadata=n | {"\u202e": 1}), "`metadata.\\u202e` differs"),
+        (payments, order(metadata=dotted(1)), order(metadata=dotted(2)), "`metadata.a.b` differs"),
         (payments, order(), order(**{"memo" * 30: 1}), f"`{'memo' * 25}` differs"),
         (payments, order(), order(**dict.fromkeys("abcdef")), "`a`, `b`, `c`, `d`, `e` and more differ"),
         (payments, order(), [order()], "`body` differs"),
