@@ -259,7 +259,7 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     _tidy([*inline], named)
     tidy = {name: _tidy(_without_title(schema), named) for name, schema in components.items()}
     used = set(OTHER_ERRORS).union(*map(_codes, operations))
-    named["ErrorCode"]["x-extensible-enum"] = [code for code in ERRORS if code in used]
+    named["ErrorCode"]["examples"] = [code for code in ERRORS if code in used]
     named["Scenario"]["enum"] = list(SCENARIOS)
     components = dict(sorted((tidy | named | bodies).items()))
     _distinguish_constants(components)

@@ -34,8 +34,8 @@ class Contract:
         documents = [yaml.load(text, yaml.CSafeLoader) for text in texts]
         whole = documents[0]
         for document in documents[1:]:
-            codes = document["components"]["schemas"]["ErrorCode"]["x-extensible-enum"]
-            codes += whole["components"]["schemas"]["ErrorCode"]["x-extensible-enum"]
+            codes = document["components"]["schemas"]["ErrorCode"]["examples"]
+            codes += whole["components"]["schemas"]["ErrorCode"]["examples"]
             whole["paths"] |= document["paths"]
             for section, parts in document["components"].items():
                 whole["components"].setdefault(section, {}).update(parts)

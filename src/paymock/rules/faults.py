@@ -62,7 +62,7 @@ STATUS_FAULT = FaultRow(
     "before",
     "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
     "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope; with "
-    "it, 200 too, which looks like success",
+    "it, 200 too, as of a proxy that is up while the service is down",
 )
 
 FAULT_ROWS = (
