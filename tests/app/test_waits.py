@@ -43,7 +43,7 @@ async def read(app: UseCases, payment_id: str, fault: str = "") -> RenderedPayme
     request = Request("GET", "/v1/payments/x", {}, operation="getPayment")
     response = OperationResponse(200, payment=payment, fault=parse_fault(fault))
     exchange = Exchange.of(request, response, line().request_id, 0.0)
-    exchange.answered_at = exchange.virtual_at = app.clock()
+    exchange.answered_at = app.clock()
     app.control.journal.add(SANDBOX, partial(encoded_entry, exchange, LOG, app.control.journal, SANDBOX))
     return payment
 

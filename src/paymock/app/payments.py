@@ -15,7 +15,7 @@ from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
 from paymock.rules.timeline import CREATED
 from paymock.sandbox.notifier import give_way
-from paymock.sandbox.sandboxes import Creation, KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import (
     CREATE_ENDPOINT,
@@ -90,16 +90,18 @@ class PaymentsService:
             return record, sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, new)
-        timeline = status = None
+        timeline, status, key_expired = None, None, False
         if created.replayed:
             after_decision(request.decision, created.snapshot.record, CREATE_PAYMENT, is_replay=True)
             timeline = self._sandboxes.timelines.get(created.stored, None)
             [simulation] = await self._sandboxes.get(request.sandbox, companion_key(created.record.token))
-            if present := self._sandboxes.timelines.get(created.stored, simulation):
-                status = present.status_at(present.age(created.snapshot.now))
+            present = self._sandboxes.timelines.get(created.stored, simulation) if simulation else timeline
+            now = created.snapshot.now
+            key_expired = now - created.record.created_at > KEY_LIFETIME
+            if present:
+                status = present.status_at(present.age(now))
         payment = timeline.at_creation if timeline else rendered(created.record, CREATED)
-        scenario = created.record.scenario
-        return PaymentCreation(payment, scenario, created.replayed, _key_expired(created), status)
+        return PaymentCreation(payment, created.record.scenario, created.replayed, key_expired, status)
 
     def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
         """Whether a request with an unused key creates a payment."""
@@ -142,7 +144,8 @@ class PaymentsService:
             after_decision(request.decision, created.snapshot.record, CREATE_ENDPOINT, is_replay=True)
         else:
             self._sandboxes.hold(request.sandbox, created.record.token, len(created.stored))
-        return views.render_created_endpoint(created.record), created.replayed, _key_expired(created)
+        key_expired = created.replayed and created.snapshot.now - created.record.created_at > KEY_LIFETIME
+        return views.render_created_endpoint(created.record), created.replayed, key_expired
 
     async def endpoints(self, sandbox: str) -> WebhookEndpointList:
         """Return the webhook endpoints, oldest first. Specification: "GET /v1/webhooks"."""
@@ -154,7 +157,3 @@ class PaymentsService:
     async def ready(self) -> None:
         """Return when requests can be served. Raises PaymockError `store_unavailable`."""
         await self._sandboxes.ping()
-
-
-def _key_expired(created: Creation[PaymentRecord] | Creation[EndpointRecord]) -> bool:
-    return created.replayed and created.snapshot.now - created.record.created_at > KEY_LIFETIME

@@ -73,7 +73,7 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
         b"content-length: %d\r\n" % len(response.body) if has_length else b"",
         _content_type(response.content_type),
         own,
-        b"" if own and b"cache-control: " in own else _NO_STORE,
+        b"" if own.find(b"cache-control: ") >= 0 else _NO_STORE,
         more,
     )
 

@@ -170,9 +170,9 @@ class Sandboxes:
         """Return the own record of the sandbox that this process has read or written last."""
         return self._states.get(sandbox, _UNSEEN)[1]
 
-    def virtual_time(self, sandbox: str, real: int) -> int:
-        """Return the virtual time at the real time `real`, by the clock as this process has seen it last."""
-        return (self._states.get(sandbox, _UNSEEN)[1].clock or self._initial).at(real)
+    def known_clock(self, sandbox: str) -> ClockSetting:
+        """Return the clock of the sandbox as this process has seen it last."""
+        return self._states.get(sandbox, _UNSEEN)[1].clock or self._initial
 
     def _initial_clock(self, since: int) -> ClockSetting:
         """Return the clock of a sandbox without its own, which began at the real time `since`, if ever."""
@@ -310,7 +310,8 @@ class Sandboxes:
                             self._decode_state(sandbox, new_state)
                         self.notifier.notify(sandbox, addition=new_state is None)
                         return Creation(record, addition[1], replayed=False, snapshot=snapshot)
-            snapshot = self._begun(self._snapshot_of(sandbox, state, [], real))
+            if state != snapshot.state or real != snapshot.real:
+                snapshot = self._begun(self._snapshot_of(sandbox, state, [], real))
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
             deadline.check()

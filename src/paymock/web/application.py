@@ -93,7 +93,7 @@ class Application:
             else:
                 self._log.defect(request_id)
                 response = error_response(PaymockError("internal_error"), request_id)
-        if b"x-mock-" in b" ".join(request.headers) and (
+        if b" ".join(request.headers).find(b"x-mock-") >= 0 and (  # `in` raises and catches a TypeError
             warning := mock_header_warning(request, with_faults=self._control is not None)
         ):
             response = with_warning(response, warning)
@@ -160,7 +160,8 @@ class Application:
             self.keyring.authenticate(request)
             if request.owner != request.sandbox:
                 self._sandboxes.owners[request.sandbox] = request.owner
-        TURNS.set((self.notifier.turns, request.owner))
+        if not request.owner or TURNS.get()[1] is not request.owner:  # once for a connection with one key
+            TURNS.set((self.notifier.turns, request.owner))
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler
@@ -190,7 +191,7 @@ class Application:
             if not request.sandbox:
                 self.keyring.authenticate(request)
             exchange.answered_at = self._clock()
-            exchange.virtual_at = self._sandboxes.virtual_time(request.sandbox, exchange.answered_at)
+            exchange.clock = self._sandboxes.known_clock(request.sandbox)
             journal, sandbox = self._control.journal, request.sandbox
             journal.add(sandbox, partial(encoded_entry, exchange, self._log, journal, sandbox))
         except PaymockError:

@@ -13,6 +13,7 @@ from paymock.http.requests import Body, Request
 from paymock.http.responses import REPLAYED, Response, error_response
 from paymock.payments.records import decode_as
 from paymock.payments.timelines import RenderedPayment
+from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import PaymentStatus
 from paymock.settings import Settings
@@ -190,7 +191,7 @@ def entry(response: Response, method: str = "POST", body: Any = msgspec.UNSET, *
 
 def entry_of(request: Request, response: Response) -> StoredEntry:
     exchange = Exchange.of(request, response, "req_1", 0.0012345)
-    exchange.answered_at, exchange.virtual_at = NOON, NOON + 60_000
+    exchange.answered_at, exchange.clock = NOON, ClockSetting(NOON, NOON + 60_000, 1.0)
     return decode_as(StoredEntry, encoded_entry(exchange, LOG, JOURNAL, ""))
 
 

@@ -201,7 +201,7 @@ def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox
             shown=seen.status if seen else None,
             fault=response.fault and response.fault.text,
             shown_offset_seconds=seen.at / 1000 if seen else None,
-            virtual_at=to_rfc3339(exchange.virtual_at),
+            virtual_at=to_rfc3339(exchange.clock.at(exchange.answered_at)),
             fetch_site=exchange.fetch_site.decode() if exchange.fetch_site in _FETCH_SITES else None,
             payment_ahead_seconds=None if lead is None else lead / 1000,
             key=key,

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, Response
 from paymock.payments.timelines import RenderedPayment
+from paymock.rules.clock import ClockSetting
 from paymock.rules.faults import Fault, FaultTarget
 from paymock.sandbox.sandboxes import CONFLICT
 from paymock.schemas.fields import MAX_ORDER_ID
@@ -49,7 +50,7 @@ def in_place_of(
 class Exchange(msgspec.Struct, gc=False):
     """A request with this `id`, and its response after so many seconds. `template` is that of the path, empty
     where it was not routed; `payment_id` is in the path, and `order_id` in the body. `answered_at` is in
-    milliseconds since the epoch, `virtual_at` on the clock of the sandbox.
+    milliseconds since the epoch, and `clock` is that of the sandbox then.
     """
 
     id: str
@@ -65,11 +66,11 @@ class Exchange(msgspec.Struct, gc=False):
     idempotency_key: bytes = b""
     trace: Mapping[str, str] = {}
     answered_at: int = 0
-    virtual_at: int = 0
+    clock: ClockSetting = ClockSetting(0, 0, 1.0)  # shows the real time
 
     @classmethod
     def of(cls, request: Request, response: Response, request_id: str, seconds: float) -> Self:
-        headers = request.headers
+        headers, is_read = request.headers, request.method == "GET"
         return cls(
             request_id,
             request.method,
@@ -79,9 +80,9 @@ class Exchange(msgspec.Struct, gc=False):
             request.template,
             request.operation,
             request.params.get("payment_id"),
-            order_id_of(request),
+            None if is_read else order_id_of(request),
             headers.get(b"sec-fetch-site", b""),
-            headers.get(b"idempotency-key", b""),
+            b"" if is_read else headers.get(b"idempotency-key", b""),
             trace_of(request) if b"traceparent" in headers else {},
         )
 
