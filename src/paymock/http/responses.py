@@ -67,7 +67,9 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
     Each ends with CRLF.
     """
     has_length = response.status not in (204, 304) and response.stream is None
-    own = b"".join([_line(name, value) for name, value in response.headers]) if response.headers else b""
+    own = b""
+    if response.headers:
+        own = "".join([f"{name.lower()}: {value}\r\n" for name, value in response.headers]).encode("latin-1")
     return b"x-request-id: %b\r\nx-content-type-options: nosniff\r\n%b%b%b%b%b" % (
         request_id.encode(),
         b"content-length: %d\r\n" % len(response.body) if has_length else b"",
@@ -78,13 +80,9 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
     )
 
 
-def _line(name: str, value: str) -> bytes:
-    return f"{name.lower()}: {value}\r\n".encode("latin-1")
-
-
 @cache  # there are few types
 def _content_type(value: str | None) -> bytes:
-    return b"" if value is None else _line("content-type", value)
+    return b"" if value is None else f"content-type: {value}\r\n".encode("latin-1")
 
 
 @lru_cache(maxsize=64)
