@@ -8,7 +8,9 @@ import httpx
 import pytest
 
 from harness.polling import wait_until
+from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox import notifier
+from paymock.sandbox.notifier import TURNS
 from paymock.sandbox.sandboxes import new_metadata
 from paymock.server.run import reload_keys
 from paymock.settings import Settings
@@ -123,6 +125,21 @@ def test_a_stream_whose_client_has_left_before_its_beginning_leaves_nobody_behin
         await turns(9)
         assert app.notifier.waiting == 0
         assert not connection.state.tasks
+
+    asyncio.run(check())
+
+
+def test_a_request_takes_its_turns_for_the_key_that_it_has() -> None:
+    settings, metadata = Settings(api_keys=("the-key", "the-other-key")), new_metadata(NOON, 1, "tests")
+    [app] = create_applications(settings, MemoryStore(), metadata, ManualClock(), RequestLog(None))
+
+    async def check() -> None:
+        connection = Connection(app)
+        for key in ("the-key", "the-other-key", "the-key.name"):
+            connection.send(raw.request("GET", "/v1/chains", {"Authorization": f"Bearer {key}"}))
+            assert TURNS.get() == (app.notifier.turns, sandbox_of(key.removesuffix(".name")))
+        connection.send(raw.request("GET", "/livez", {}))
+        assert TURNS.get() == (app.notifier.turns, "")
 
     asyncio.run(check())
 
