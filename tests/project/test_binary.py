@@ -114,6 +114,8 @@ def test_a_command_gets_the_environment_of_the_user(executable: Executable, path
     outcome = executable.run("exec", executable.path, "exec", "/usr/bin/env", **given)
     gotten = dict(line.split("=", 1) for line in outcome.stdout.splitlines())
     assert gotten.pop("PAYMOCK_URL")
+    marks = [name for name in gotten if name.startswith("PAYMOCK_EXEC_")]
+    assert len([gotten.pop(name) for name in marks]) == 2
     assert gotten == executable.environment | given
 
 
@@ -129,7 +131,7 @@ def test_nothing_is_left(executable: Executable, end: Callable[["subprocess.Pope
 
 def test_it_ends_as_the_installed_command_does(built_executable: Path) -> None:
     """The tests of commands whose processes need not be children of the process that was started."""
-    files = ["tests/cli/test_exec.py", "tests/cli/test_live.py", "tests/cli/test_main.py"]
+    files = ["tests/cli/test_exec.py", "tests/cli/test_watch.py", "tests/cli/test_main.py"]
     command = [
         sys.executable,
         "-m",
