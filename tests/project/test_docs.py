@@ -179,7 +179,7 @@ def example_shop() -> list[Block]:
 )
 def test_tests_and_commands_of_a_page_lead_to_what_is_shown(tmp_path: Path, page: str) -> None:
     def masked(text: str) -> str:
-        return re.sub(r"req_\w+|repeated [\d.]+ s|\d+ trials in \d+ s", "...", text)
+        return re.sub(r"req_\w+|repeated [\d.]+ s|(?:\d+ of )?\d+ trials; \d+ s", "...", text)
 
     blocks = markdown.blocks(markdown.read(page))
     write_files(tmp_path, [*example_shop(), *blocks])

@@ -2,6 +2,7 @@ import json
 import re
 import shlex
 import subprocess
+from email.message import Message
 from textwrap import wrap
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,9 +16,12 @@ from paymock.verify.report import (
     Finding,
     Report,
     Verdict,
+    _documentation,
     grouped,
+    html,
     junit,
     markdown,
+    steps,
     transcript,
 )
 
@@ -92,23 +96,21 @@ class TestVerdict:
     @pytest.mark.parametrize(
         ("judged", "line"),
         [
-            (report(), "SAFE: no rule about money was broken; 12 trials"),
-            (
-                report(partial=True),
-                "SAFE in 8 of 8 scenarios, 19 faults: no rule about money was broken; 12 trials",
-            ),
+            (report(), "SAFE in {}, 12 trials: no rule about money was broken"),
+            (report(planned=15), "SAFE in {}, 12 of 15 trials: no rule about money was broken"),
+            (report(partial=True), "SAFE in {}, 19 faults, 12 trials: no rule about money was broken"),
             (
                 report("gives_up", finding(occurrences=9, tried=9), trials=1),
-                f"UNSAFE: {BUG} (9 of 9); 1 trial",
+                f"UNSAFE: {BUG} (9 of 9); {{}}, 1 trial",
             ),
-            (report("lost_sale", "free_goods"), f"UNSAFE: {BUG} (1 trial); also free_goods; 12 trials"),
-            (report(trials=0), "UNDETERMINED: not everything was seen to its end; 0 trials"),
+            (report("lost_sale", "free_goods"), f"UNSAFE: {BUG} (1 trial); also free_goods; {{}}, 12 trials"),
+            (report(trials=0), "UNDETERMINED: not everything was seen to its end; {}, 0 trials"),
         ],
     )
     def test_the_first_line_tells_the_bug(self, judged: Report, line: str) -> None:
-        line += " in 2 s"
+        line = line.format("8 of 8 scenarios") + "; 2 s"
         assert judged.summary == str(judged).splitlines()[0] == line
-        assert markdown(judged).decode().replace("\\`", "`").startswith(f"## {line}\n\n| Rule ")
+        assert markdown(judged).decode().startswith(f"## {line}\n\n| Rule ")
 
     def test_each_rule_has_a_verdict(self) -> None:
         judged = report(finding(also=["gives_up"]), not_judged=["double_delivery"])
@@ -118,37 +120,64 @@ class TestVerdict:
 
 
 class TestText:
-    def test_it_says_the_verdict_of_each_rule_then_each_finding_and_what_else_there_is(self) -> None:
+    def test_it_says_what_to_fix_first_then_each_finding_and_what_else_there_is(self) -> None:
         judged = report(
-            "lost_sale", "gives_up", undetermined=("expired: it hung",), notes=["no listAttempts"]
+            "gives_up", "lost_sale", undetermined=("expired: it hung",), notes=["no listAttempts"]
         )
+        advice, money = judged.findings
         first, rules, *parts = str(judged).split("\n\n")
-        *rows, coverage = rules.splitlines()
-        assert [first, dict(row.split() for row in rows)] == [judged.summary, judged.rules]
-        assert coverage == "8 of 8 scenarios, 19 faults, outage, 3 at once; not tried: crash (--crash)"
+        assert first == judged.summary
+        assert rules.splitlines()[0] == "  broken       lost_sale, gives_up"
+        coverage = "8 of 8 scenarios, 19 faults, outage, 3 at once; not tried: crash (--crash)"
+        assert rules.endswith(f"\n{coverage}")
         assert "\n\n".join(parts) == "\n\n".join(
             [
-                *map(str, judged.findings),
+                f"Fix first:\n  - {BUG} (money)\n  - {advice.title} (advice)",
+                *map(str, (money, advice)),
                 "Not seen to its end:\n  - expired: it hung\n\nNotes:\n  - no listAttempts",
                 f"To repeat the first finding:\n\nonly='{TOKEN}'",
-                f"The others, by the same command with:\n  only='{TOKEN}'  # gives_up",
             ]
         )
         assert str(report()).endswith(coverage)
 
     def test_a_finding_is_a_story_and_its_evidence(self) -> None:
-        assert str(finding(occurrences=3)).splitlines() == [
+        story = [*finding().story, "Application: 1 payment.", "Goods:       never."]
+        output = [*map(str, range(9)), "  File x"]
+        told = finding(occurrences=3, story=story, output=output, neighbors=["b", "c"])
+        assert str(told).splitlines() == [
             f"{BUG} (money, 3 trials)",
             "  Order:       verify-1, scenario happy_path.",
             "  Wrong:       The goods did not go out.",
+            "  Application: 1 payment.",
+            "  Output:      2",
+            *(f"{'':15}{number}" for number in range(3, 9)),
+            f"{'':15}  File x",
+            "  Goods:       never.",
+            "  Others:      b",
+            f"{'':15}c",
             *wrap(f"  Fix:         {finding().fix}", 100, subsequent_indent=" " * 15),
+            f"  Repeat:      only='{TOKEN}'",
             "",
             "       0 s  created: awaiting_payment  createPayment 201 new, getPayment 200, getPayment ✗ drop",
             "       5 s  payment_detected           getPayment 200",
         ]
         told = finding(occurrences=9, tried=9, also=["gives_up", "key_not_reused"], repeated=False, cause="")
-        assert told.head == "lost_sale (money, 9 of 9, not repeated; also: gives_up, key_not_reused)"
-        assert told.fix == f"{RULES['lost_sale'].fix} See docs/verify.md#lost_sale."
+        assert told.notes == "(money, 9 of 9, not repeated; also: gives_up, key_not_reused)"
+
+    def test_advice_is_short(self) -> None:
+        advice = finding("gives_up")
+        assert [name for name, _ in advice.parts] == ["Wrong", "Fix"]
+        assert not set(advice.course) & {line.strip() for line in str(advice).splitlines()}
+
+    def test_the_documentation_is_where_the_package_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert finding().fix == f"{RULES['lost_sale'].fix} See docs/verify.md#lost_sale"
+        project = Message()
+        project["Project-URL"] = "Documentation, https://paymock.example/docs/"
+        monkeypatch.setattr("paymock.verify.report.metadata", lambda name: project)
+        _documentation.cache_clear()
+        assert finding().fix.endswith(" See https://paymock.example/docs/verify.html#lost_sale")
+        assert b'<a href="https://paymock.example/docs/verify.html#lost_sale">' in html(report("lost_sale"))
+        _documentation.cache_clear()
 
     def test_each_payment_is_drawn_with_its_scenario_and_sums(self) -> None:
         sums = {"due": 1_000_001, "asset": "USDT"}
@@ -194,8 +223,8 @@ class TestText:
         command = f"paymock verify --run {shell_word(script)} --only {TOKEN}"
         judged = report(finding(command=command), finding("gives_up", command="x"))
         text, xml = str(judged), ET.fromstring(junit(judged))  # noqa: S314 - our own
-        others = f"The others, by the same command with:\n  --only {TOKEN}  # gives_up"
-        assert text.endswith(f"\n\n{command}\n\n{others}")
+        assert text.endswith(f"\n\n{command}")
+        assert f"\n  Repeat:      --only {TOKEN}\n" in text
         assert text.index("paymock verify") == text.index(command)
         assert (xml.findtext(".//failure") or "").endswith(f"\n\n{command}")
         [block] = re.findall(r"\n(`{3,})sh\n(.*?)\n\1\n", markdown(judged).decode(), re.DOTALL)
@@ -222,33 +251,74 @@ class TestText:
 
 class TestJson:
     def test_it_has_the_names_of_the_attributes(self) -> None:
+        reasons = ("a: x", "b: x")
         more: dict[str, Any] = {"notes": ["y"], "scenarios": ["happy_path"], "seconds": 1.5}
-        judged = report("lost_sale", "gives_up", undetermined=("x",), **more)
+        judged = report("lost_sale", "gives_up", undetermined=reasons, **more)
         document = json.loads(json.dumps(judged.as_json()))
         assert [*document] == [
             "verdict", "partial", "rules", "findings", "trials", "undetermined", "scenarios", "notes",
-            "seconds", "command", "coverage", "not_judged",
+            "seconds", "command", "coverage", "not_judged", "planned",
         ]  # fmt: skip
-        assert document["findings"][0].keys() == {
-            "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "timeline",
-            "order_id", "payment_id", "occurrences", "command", "cause", "tried", "also", "payments",
-            "repeated", "marks", "fix",
+        assert document["undetermined"] == ["x (2 times: a, b)"]
+        findings, coverage = document["findings"], document["coverage"]
+        assert findings[0].keys() == {
+            "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "order_id",
+            "payment_id", "occurrences", "command", "cause", "tried", "also", "payments", "repeated", "fix",
+            "output", "neighbors",
         }  # fmt: skip
-        findings, coverage = document.pop("findings"), document.pop("coverage")
-        shown = zip([document, coverage, *findings], [judged, COVERAGE, *judged.findings], strict=True)
-        for values, found in shown:
-            assert values == {name: getattr(found, name) for name in values}
+        for values, found in zip([coverage, *findings], [COVERAGE, *judged.findings], strict=True):
+            assert values == {name: getattr(found, name) for name in values} | values
         assert [values["severity"] for values in findings] == ["money", "advice"]
+
+    def test_equal_successive_requests_are_one(self) -> None:
+        told = finding(marks={-1: "kill -9", 2: "started again"}).as_json()
+        plain = {"operation": "getPayment", "status": 200, "fault": None}
+        assert told["requests"] == [
+            {"event": "kill -9"},
+            {**plain, "operation": "createPayment", "status": 201, "idempotency": "new"},
+            plain,
+            {**plain, "fault": "drop"},
+            {"event": "started again"},
+            plain,
+        ]
+
+    def test_a_long_journal_takes_at_most_6_kb(self) -> None:
+        sums = {"scenario": "happy_path", "due": 10**20, "received": 0, "asset": "USDT"}
+        states = [{"status": f"state_{entry['offset_seconds']}", **entry} for entry in TIMELINE]
+        ids = [f"pay_{number}_{'x' * 40}" for number in range(3)]
+        requests = [
+            request(
+                5.0, "getPayment" if number % 3 else "listAttempts", shown="x", payment_id=ids[number % 2]
+            )
+            for number in range(2_000)
+        ]
+        told = finding(
+            story=["Application: 1", "Goods: none"],
+            requests=requests,
+            payments=[{"payment_id": one, "timeline": states, **sums} for one in ids],
+            output=["x" * 1_000] * 50,
+            neighbors=["y" * 1_000] * 50,
+        ).as_json()
+        assert len(json.dumps(told)) <= 6_000
+        assert [told["requests"][4], len(told["requests"])] == [{"omitted": 1_984}, 17]
+        assert told["payments"][0]["timeline"]["state_5.0"] == "5"
+
+
+def drawn(timeline: list[dict[str, Any]], requests: list[dict[str, Any]]) -> list[str]:
+    return transcript(steps(timeline, requests, {}))
 
 
 class TestTranscript:
     def test_a_change_without_requests_is_drawn_and_a_future_one_is_not(self) -> None:
-        assert transcript(TIMELINE[1:], []) == ["   5 s  payment_detected", "1234.567 s  completed"]
+        assert drawn(TIMELINE[1:], []) == [
+            "   5 s  payment_detected",
+            "1234.567 s  completed",
+        ]
 
     def test_what_showed_no_state_stands_with_the_request_before_it(self) -> None:
         lost, other = request(None, fault="status=500"), request(None, None, path="/v2", status=404)
         requests = [lost, creation(), request(5.0), lost, lost, other, request(5.0)]
-        first, second = transcript(TIMELINE[:2], requests)
+        first, second = drawn(TIMELINE[:2], requests)
         assert first.endswith("  getPayment ✗ status=500, createPayment 201 new")
         assert second.endswith(
             "  getPayment 200, getPayment ✗ status=500 (2 times), GET /v2 404, getPayment 200"
@@ -256,8 +326,14 @@ class TestTranscript:
 
     def test_without_a_payment_the_requests_are_all_there_is(self) -> None:
         refused = creation(at=None, status=500, fault="status=500", idempotency=None)
-        assert transcript([], [refused, refused]) == ["   0 s    createPayment ✗ status=500 (2 times)"]
-        assert transcript([], []) == ["   0 s"]
+        assert drawn([], [refused, refused]) == ["   0 s    createPayment ✗ status=500 (2 times)"]
+        assert drawn([], []) == ["   0 s"]
+
+    def test_many_changes_without_requests_are_folded(self) -> None:
+        states = [{"offset_seconds": at, "event": f"{at}", "reached": True} for at in range(9)]
+        assert drawn(states, [request(0)])[1:] == ["   1 s  1", "   …    6 more", "   8 s  8"]
+        assert len(drawn(states[:5], [])) == 3
+        assert len(drawn(states[:4], [])) == 4
 
 
 class TestJUnit:
@@ -296,10 +372,8 @@ class TestMarkdown:
     def test_a_table_shows_all_rules_and_details_follow(self) -> None:
         text = markdown(report(finding(occurrences=3))).decode()
         table = "| Rule | Severity | Verdict |\n| --- | --- | --- |\n| `free_goods` | money | passed |\n"
-        head = f"### {BUG} (money, 3 trials)".replace("`", r"\`")
-        story = (
-            "- Order:       verify-1, scenario happy_path.\n- Wrong:       The goods did not go out.\n- Fix: "
-        )
+        head = f"### {BUG} (money, 3 trials)".replace("lost_sale", "`lost_sale`")
+        story = "- Order: verify-1, scenario happy_path.\n- Wrong: The goods did not go out.\n- Fix: "
         assert table in text
         assert f"{head}\n\n{story}" in text
         assert text.endswith(f"\n\n```sh\nonly='{TOKEN}'\n```\n")
@@ -309,7 +383,33 @@ class TestMarkdown:
         text = markdown(report(evil, undetermined=(EVIL, "<img src=x> & `x` [a](b) \\[c](d)"))).decode()
         assert text.replace("\n", "").isprintable()
         escaped = ESCAPED.replace("[", r"\[")
-        assert (text.count(escaped), text.count(ESCAPED)) == (3, 1)  # as it is among the requests
-        assert f"{escaped} a\\|b\\r\\n. (money, 1 trial)\n" in text
+        assert (text.count(escaped), text.count(ESCAPED)) == (5, 1)  # as it is among the requests
+        assert f"{escaped} a|b\\r\\n. (money, 1 trial)\n" in text
         assert "\n\n### Not seen to its end\n\n- " in text
-        assert r"- &lt;img src=x&gt; &amp; \`x\` \[a\](b) \\\[c\](d)" + "\n" in text
+        assert r"- &lt;img src=x&gt; &amp; `x` \[a\](b) \\\[c\](d)" + "\n" in text
+
+    @pytest.mark.parametrize(
+        ("text", "escaped"),
+        [
+            ("`a_b|*<c>` lost_sale _x_ *", r"`a_b|*<c>` lost_sale \_x\_ \*"),
+            ("a ``b` c` \\d \\`e`", r"a \`\`b` c` \d \\`e`"),
+            ("# no heading", r"\# no heading"),
+        ],
+    )
+    def test_code_stays_code_and_only_markup_is_escaped(self, text: str, escaped: str) -> None:
+        assert f"\n- {escaped}\n" in markdown(report(undetermined=(text,))).decode()
+
+
+class TestHtml:
+    def test_it_shows_the_course_and_needs_nothing_else(self) -> None:
+        states = [{"status": f"state_{number}", **entry} for number, entry in enumerate(TIMELINE)]
+        story = [f"Goods:       went out once, first at `state_1`. <b>{EVIL}", "Application: x"]
+        money = finding(story=story, timeline=states, output=["<i>"], command="paymock verify --run 'a\nb'")
+        text = html(report(money, "gives_up", undetermined=("a: x", "b: x"))).decode()
+        assert [text.count(word) for word in ("✗", "goods went out", "<b>\\x1b", "<script", "src=")] == [
+            1, 1, 0, 0, 0,
+        ]  # fmt: skip
+        assert f"&lt;b&gt;{ESCAPED}" in text
+        assert "<pre>paymock verify --run &#39;a\nb&#39;</pre>" in text
+        assert "<li>x (2 times: a, b)</li>" in text
+        assert text.replace("\n", "").isprintable()

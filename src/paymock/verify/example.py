@@ -1,49 +1,86 @@
-"""The application of `paymock verify --example`: a shop that looks right, and loses money. Do not copy it."""
+"""The shops of `paymock verify --example`: an unsafe one, and a careful one with bugs that must be caught."""
 
 import json
 import secrets
 from collections import Counter
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from typing import Any
 
 from paymock.client.http import Client, Refused, Unreachable
-from paymock.client.sandbox import payment_request
-from paymock.rules.scenarios import TERMINAL_STATUSES
-
-_CLOSED = TERMINAL_STATUSES | {"payment_finalized", "expired"}
-
-_TIMEOUT = 0.3
-"""Seconds until a request of the shop fails."""
+from paymock.client.sandbox import Sandbox, payment_request
+from paymock.rules.scenarios import TERMINAL_STATUSES, PaymentStatus
+from paymock.verify import trial
+from paymock.verify.campaign import verify
 
 
-class ExampleShop:
-    """It sends an idempotency key, but a new one with each try; and it does not wait for the settlement."""
+class Shop:
+    """A careful shop: it repeats a creation with the same key, and delivers once, what is `completed`."""
+
+    paid, closed = frozenset({"completed"}), TERMINAL_STATUSES | {"expired"}
+    has_new_keys, hidden_errors = False, tuple[type[Exception], ...]()
 
     def __init__(self, url: str, api_key: str) -> None:
         self._client = Client(url, api_key)
         self._open: dict[str, str] = {}
         self.delivered: Counter[str] = Counter()
+        self.close = self._client.close
 
     def order(self, order_id: str) -> None:
-        """Raises Refused and Unreachable."""
+        key = secrets.token_hex(16) if self.has_new_keys else f"key-of-{order_id}"
         body = payment_request(order_id, "bsc", "USDT", "25000000000000000000")
-        headers = {"Idempotency-Key": secrets.token_hex(16)}
-        self._open[order_id] = self._send("POST", "/v1/payments", body, headers)["id"]
+        with suppress(*self.hidden_errors):
+            self._open[order_id] = self._send("POST", "", body=body, headers={"Idempotency-Key": key})["id"]
 
     def poll(self) -> None:
         for order_id, payment_id in [*self._open.items()]:
+            status = ""  # unless the read succeeds
             with suppress(Refused, Unreachable):
-                status = self._send("GET", f"/v1/payments/{payment_id}")["status"]
-                if status == "payment_finalized":
-                    self.delivered[order_id] += 1
-                if status in _CLOSED:
-                    del self._open[order_id]
+                status = self._send("GET", f"/{payment_id}")["status"]
+            self.delivered[order_id] += status in self.paid
+            if status in self.closed:
+                del self._open[order_id]
 
-    def close(self) -> None:
-        self._client.close()
+    def _send(self, method: str, path: str, **more: Any) -> Any:
+        return self._client.send(
+            method, f"/v1/payments{path}", decode=json.loads, timeout=0.3, **more
+        ).result()
 
-    def _send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
-        call = self._client.send(
-            method, path, decode=json.loads, body=body, headers=headers, timeout=_TIMEOUT
-        )
-        return call.result()
+
+class UnsafeShop(Shop):
+    """It looks right, and loses money: a new key with each try, and no wait for the settlement."""
+
+    paid, closed, has_new_keys = frozenset({"payment_finalized"}), Shop.closed | {"payment_finalized"}, True
+
+
+BUGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a new key with each try": ("double_payment", {"has_new_keys": True}),
+    "goods at `payment_detected`": ("free_goods", {"paid": {"payment_detected"}}),
+    "goods after any 2xx": ("free_goods", {"paid": {*PaymentStatus}}),
+    "goods at each read": ("double_delivery", {"closed": frozenset()}),
+    "no more reads after a failed one": ("lost_sale", {"closed": Shop.closed | {""}}),
+    "a failed creation is given up": ("lost_sale", {"hidden_errors": (Refused, Unreachable)}),
+}
+"""Bugs to build into the careful shop, each with the rule that it breaks."""
+
+
+def self_test(url: str) -> list[str]:
+    """Verify the careful shop with and without each bug, on a server in open mode; return what was missed."""
+
+    def rules_broken(changes: dict[str, Any]) -> list[str]:
+        key = f"mk_test_{secrets.token_hex(8)}"
+        how: dict[str, Any] = {"scenarios": ["happy_path"], "faults": ["drop"], "settle": 0.1}
+        with closing(type("Changed", (Shop,), changes)(url, key)) as shop:
+            how |= {"order": shop.order, "deliveries": shop.delivered.__getitem__, "tick": shop.poll}
+            report = verify(Sandbox(url, key), **how)
+        return [*report.undetermined, *(finding.rule for finding in report.findings)]
+
+    patience = trial.PATIENCE, trial.SHORT_PATIENCE
+    trial.PATIENCE = trial.SHORT_PATIENCE = 0.1  # these shops answer at once, or never
+    try:
+        with ThreadPoolExecutor(len(BUGS) + 1) as executor:
+            careful, *found = executor.map(rules_broken, [{}, *(changes for _, changes in BUGS.values())])
+    finally:
+        trial.PATIENCE, trial.SHORT_PATIENCE = patience
+    missed = [bug for (bug, (rule, _)), rules in zip(BUGS.items(), found, strict=True) if rule not in rules]
+    return missed + ["there is no bug in the careful shop"] * bool(careful)

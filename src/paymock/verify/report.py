@@ -1,12 +1,17 @@
-"""The report: the verdict, and each finding as a story. Text, JSON, JUnit, Markdown."""
+"""The report: the verdict, and each finding as a story. Text, JSON, JUnit, Markdown, HTML."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cache
 from html import escape
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
+from pathlib import Path
 from textwrap import wrap
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from paymock.client.http import Json
@@ -14,14 +19,25 @@ from paymock.text import escape_control, format_seconds, shell_word
 from paymock.verify.oracle import RULES, Severity
 
 _REPEAT = "To repeat the first finding:"
-_OTHERS = "The others, by the same command with:"
 
 _WIDTH = 100
 _NAMED = 3
 """How many of the trials that ended for the same reason are named."""
 
+_FOLDED = 3
+"""How many changes with the same requests stand between the first and the last of them, unless folded."""
+
+_LINES, _LONG = 8, 120
+"""So many lines of its output are shown of an application, or of other orders, and so much of each."""
+
+_REQUESTS = 16
+"""How many successive requests that differ JSON has of a finding."""
+
 _ORDER_ID = re.compile(r"verify-[0-9a-f]{8}-[0-9]+")
-_MARKUP = re.compile(r"[\\`|*#~\[\]]")
+_GOODS_AT = re.compile(r"^Goods: .*, first at `(\w+)`", re.MULTILINE)
+_URL = re.compile(r"https?://[^\s&<>]+")
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_MARKUP = re.compile(r"\\(?=[^\w\s]|$)|[`*~\[\]]|(?<!\w)_|_(?!\w)|^[#>+=-]")
 
 
 class Verdict(StrEnum):
@@ -43,6 +59,28 @@ _BATCH_FIXES = {
 _EXIT_CODES = {Verdict.SAFE: 0, Verdict.UNSAFE: 1, Verdict.UNDETERMINED: 3}
 
 
+@cache
+def _documentation(page: str) -> str:
+    """Where a page is: on the site that the metadata of the package names, else in the repository."""
+    with suppress(PackageNotFoundError):  # an executable has none
+        for entry in metadata("paymock").get_all("Project-URL", []):
+            name, _, url = entry.partition(", ")
+            if name == "Documentation":
+                return f"{url.rstrip('/')}/{page.replace('.md', '.html')}"
+    return f"docs/{page}"
+
+
+class Step(NamedTuple):
+    """A change of a payment: so many seconds after its creation, what happened, the status from then on, and
+    what the application sent until the next.
+    """
+
+    at: str
+    event: str
+    status: str
+    requests: list[str]
+
+
 @dataclass(frozen=True)
 class Finding:
     """A rule that was broken, with the smallest plan that breaks it.
@@ -53,7 +91,8 @@ class Finding:
     `scenario` and `timeline`, and with the sums `due` and `received` in raw units of its `asset`; `timeline`
     and `payment_id` are of the newest. `occurrences` of `tried` trials with this cause broke the rule; 0: it
     is not known of how many. `repeated`: it was seen once more. `marks` are other events, each by the index
-    of the request after which it came.
+    of the request after which it came. `output`: the last lines that the application wrote before;
+    `neighbors`: what other orders did meanwhile.
     """
 
     rule: str
@@ -74,24 +113,28 @@ class Finding:
     payments: list[Json] = field(default_factory=list)
     repeated: bool = True
     marks: dict[int, str] = field(default_factory=dict)
+    output: list[str] = field(default_factory=list)
+    neighbors: list[str] = field(default_factory=list)
 
     @property
     def fix(self) -> str:
         """How to fix it, and where to read more."""
         for part, fix in _BATCH_FIXES.items():
-            if part in self.token and self.severity is Severity.MONEY:
-                return f"{fix} See docs/crash-safety.md."
-        return f"{RULES[self.rule].fix} See docs/verify.md#{self.rule}."
+            if part in self.token and self.is_money:
+                return f"{fix} See {_documentation('crash-safety.md')}"
+        return f"{RULES[self.rule].fix} See {_documentation(f'verify.md#{self.rule}')}"
 
     @property
     def severity(self) -> Severity:
         return RULES[self.rule].severity
 
     @property
+    def is_money(self) -> bool:
+        return self.severity is Severity.MONEY
+
+    @property
     def count(self) -> str:
-        if self.tried:
-            return f"{self.occurrences} of {self.tried}"
-        return f"{self.occurrences} trial{'s' if self.occurrences != 1 else ''}"
+        return f"{self.occurrences} of {self.tried}" if self.tried else _counted(self.occurrences, "trial")
 
     @property
     def title(self) -> str:
@@ -103,42 +146,91 @@ class Finding:
         return f"--only {shell_word(self.token)}" if self.command else f"only={self.token!r}"
 
     @property
-    def head(self) -> str:
+    def notes(self) -> str:
         again = "" if self.repeated else ", not repeated"
         also = f"; also: {', '.join(self.also)}" if self.also else ""
-        return f"{self.title} ({self.severity}, {self.count}{again}{also})"
+        return f"({self.severity}, {self.count}{again}{also})"
 
     @property
-    def advised_story(self) -> list[str]:
-        return [*self.story, f"Fix:         {self.fix}"]
+    def goods_at(self) -> str:
+        """The status at which the first goods went out, if that was seen."""
+        found = _GOODS_AT.search("\n".join(self.story))
+        return found[1] if found else ""
 
     @property
-    def course(self) -> list[str]:
-        """Each payment of the order as lines: its scenario and sums, and its timeline with the requests. A
-        request about no payment stands with the one before it.
+    def parts(self) -> Iterator[tuple[str, list[str]]]:
+        """The story: each part with its name, and its lines. Of advice, only what is wrong."""
+        more = {
+            "Application": ("Output", self.output[-_LINES:]),
+            "Goods": ("Others", self.neighbors[:_LINES]),
+        }
+        for line in self.story if self.is_money else [f"Wrong: {self.explanation}"]:
+            name, _, text = line.partition(":")
+            yield name, [text.strip()]
+            part, lines = more.get(name, ("", []))
+            if lines:
+                yield part, [line[:_LONG] for line in lines]
+        yield "Fix", [self.fix]
+
+    @property
+    def courses(self) -> list[tuple[str, list[Step]]]:
+        """Each payment of the order: its scenario and sums, and its timeline with the requests. A request
+        about no payment stands with the one before it.
         """
         if not self.payments:
-            return transcript(self.timeline, self.requests, self.marks)
+            return [("", steps(self.timeline, self.requests, self.marks))]
         indexes: dict[str, list[int]] = {payment["payment_id"]: [] for payment in self.payments}
         current = self.payments[0]["payment_id"]
         for index, request in enumerate(self.requests):
             current = request["payment_id"] if request["payment_id"] in indexes else current
             indexes[current].append(index)
-        lines = []
+        courses = []
         for number, payment in enumerate(self.payments, 1):
             own = indexes[payment["payment_id"]]
             places = {index: place for place, index in enumerate(own)} | ({-1: -1} if number == 1 else {})
             marks = {places[index]: text for index, text in self.marks.items() if index in places}
             sums = f"due {payment['due']}, received {payment['received']} raw units of {payment['asset']}"
-            lines.append(f"payment {number}: {payment['scenario']}; {sums}")
-            lines += transcript(payment["timeline"], [self.requests[index] for index in own], marks)
-        return lines
+            course = steps(payment["timeline"], [self.requests[index] for index in own], marks)
+            courses.append((f"payment {number}: {payment['scenario']}; {sums}", course))
+        return courses
+
+    @property
+    def course(self) -> list[str]:
+        return [line for title, course in self.courses for line in [title, *transcript(course)] if line]
+
+    def as_json(self) -> Json:
+        """The finding. Equal successive requests are one, with `times`; what is empty is left out."""
+        names = ["error", "idempotency", "key", "differs", "shown"] + ["payment_id"] * (
+            len(self.payments) > 1
+        )
+        requests = [{"event": self.marks[-1]}] if -1 in self.marks else []
+        for index, entry in enumerate(self.requests):
+            said = names if entry["operation"] else ["method", "path", *names]
+            requests.append({name: entry[name] for name in ("operation", "status", "fault")})
+            requests[-1] |= {name: entry[name] for name in said if entry.get(name)}
+            requests += [{"event": self.marks[index]}] if index in self.marks else []
+        counted = [(one, len([*equal])) for one, equal in groupby(requests)]
+        folded = [one | ({"times": times} if times > 1 else {}) for one, times in counted]
+        if omitted := len(folded[_REQUESTS:]):
+            folded[_REQUESTS // 4 : _REQUESTS // 4 + omitted] = [{"omitted": omitted}]
+        payments = []
+        for payment, (_, course) in zip(self.payments, self.courses, strict=False):
+            changes = groupby(course, key=lambda step: step.status)
+            payments.append(payment | {"timeline": {status: next(same).at for status, same in changes}})
+        parts = dict(self.parts)
+        own = {"severity": self.severity, "fix": self.fix, "requests": folded, "payments": payments}
+        own |= {"output": parts.get("Output", []), "neighbors": parts.get("Others", [])}
+        return {
+            name: value for name, value in (asdict(self) | own).items() if name not in ("timeline", "marks")
+        }
 
     def __str__(self) -> str:
-        lines = [self.head]
-        for line in self.advised_story:
-            lines += wrap(line, _WIDTH, initial_indent="  ", subsequent_indent=" " * 15)
-        lines += ["", *(f"    {line}" for line in self.course)]
+        lines = [f"{self.title} {self.notes}"]
+        for name, texts in [*self.parts, ("Repeat", [self.option])]:
+            for number, text in enumerate(texts):
+                indent = f"  {'' if number else f'{name}:':<13}"
+                lines += wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=" " * 15)
+        lines += ["", *(f"    {line}" for line in self.course)] if self.is_money else []
         return "\n".join(escape_control(line) for line in lines)
 
 
@@ -156,20 +248,19 @@ class Coverage:
 
     @property
     def scope(self) -> str:
-        faults = f"{self.faults} fault{'s' if self.faults != 1 else ''}"
-        return f"{self.scenarios} of {self.of_scenarios} scenarios, {faults}"
+        return f"{self.scenarios} of {self.of_scenarios} scenarios"
 
     def __str__(self) -> str:
         left_out = f"; not tried: {', '.join(self.not_tried)}" if self.not_tried else ""
-        return ", ".join([self.scope, *self.batches]) + left_out
+        return ", ".join([self.scope, _counted(self.faults, "fault"), *self.batches]) + left_out
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the judge has found. `trials` is how many have ended; `undetermined` says what was not seen to its
-    end, and why; `not_judged` are rules of which nothing can be said. `partial`: it was a part of the
-    campaign that was run. `notes` are remarks that change nothing. `command` is the command line, which may
-    have line breaks, that with the `--only` of a finding repeats its trial; empty in Python.
+    """What the judge has found. `trials` is how many have ended, of so many `planned`; `undetermined` says
+    what was not seen to its end, and why; `not_judged` are rules of which nothing can be said. `partial`: it
+    was a part of the campaign that was run. `notes` are remarks that change nothing. `command` is the command
+    line, which may have line breaks, that with the `--only` of a finding repeats its trial; empty in Python.
     """
 
     findings: list[Finding]
@@ -182,6 +273,7 @@ class Report:
     coverage: Coverage = field(default_factory=Coverage)
     partial: bool = False
     not_judged: list[str] = field(default_factory=list)
+    planned: int = 0
 
     @property
     def rules(self) -> dict[str, str]:
@@ -195,7 +287,7 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """UNSAFE if a rule about money was broken; else UNDETERMINED if anything was not seen to its end."""
-        if any(finding.severity is Severity.MONEY for finding in self.findings):
+        if any(finding.is_money for finding in self.findings):
             return Verdict.UNSAFE
         return Verdict.UNDETERMINED if self.undetermined or not self.trials else Verdict.SAFE
 
@@ -204,46 +296,49 @@ class Report:
         return _EXIT_CODES[self.verdict]
 
     @property
-    def summary(self) -> str:
-        """The verdict and its reason, in one line."""
-        verdict, reason = str(self.verdict), "not everything was seen to its end"
-        if self.verdict is Verdict.SAFE:
-            verdict += f" in {self.coverage.scope}" if self.partial else ""
-            reason = "no rule about money was broken"
-        if self.verdict is Verdict.UNSAFE:
-            first = next(finding for finding in self.findings if finding.severity is Severity.MONEY)
-            broken = [rule for rule, told in self.rules.items() if told == "broken"]
-            others = [
-                rule for rule in broken if RULES[rule].severity is Severity.MONEY and rule != first.rule
-            ]
-            reason = f"{first.title} ({first.count})" + (f"; also {', '.join(others)}" if others else "")
-        trials = f"{self.trials} trial{'s' if self.trials != 1 else ''}"
-        return escape_control(f"{verdict}: {reason}; {trials} in {self.seconds:.0f} s")
-
-    def as_json(self) -> Json:
-        added = ("severity", "fix")
-        findings = [asdict(one) | {name: getattr(one, name) for name in added} for one in self.findings]
-        first = {"verdict": str(self.verdict), "partial": self.partial, "rules": self.rules}
-        return {**first, **asdict(self), "findings": findings}
-
-    def __str__(self) -> str:
-        width = max(map(len, RULES))
-        verdicts = [f"  {rule:<{width}}  {verdict}" for rule, verdict in self.rules.items()]
-        parts = [self.summary, "\n".join([*verdicts, escape_control(str(self.coverage))])]
-        parts += [str(finding) for finding in self.findings]
-        for title, lines in (("Not seen to its end:", self.undetermined), ("Notes:", self.notes)):
-            if lines:
-                parts.append("\n  - ".join([title, *map(escape_control, grouped(lines))]))
-        for first in self.findings[:1]:
-            parts += [_REPEAT, first.command or first.option]
-        if self.other_options:
-            parts.append("\n  ".join([_OTHERS, *self.other_options]))
-        return "\n\n".join(parts)
+    def tried(self) -> str:
+        """What was tried: of the scenarios, and of the trials."""
+        faults = [_counted(self.coverage.faults, "fault")] if self.partial else []
+        of = f"{self.trials} of " if self.planned else ""
+        return ", ".join([self.coverage.scope, *faults, of + _counted(self.planned or self.trials, "trial")])
 
     @property
-    def other_options(self) -> list[str]:
-        """What repeats the findings after the first one."""
-        return [f"{finding.option}  # {finding.rule}" for finding in self.findings[1:]]
+    def summary(self) -> str:
+        """The verdict, its reason and what was tried, in one line."""
+        if self.verdict is Verdict.SAFE:
+            return f"SAFE in {self.tried}: no rule about money was broken; {self.seconds:.0f} s"
+        reason = "not everything was seen to its end"
+        if self.verdict is Verdict.UNSAFE:
+            first = next(finding for finding in self.findings if finding.is_money)
+            broken = [rule for rule, told in self.rules.items() if told == "broken" and rule != first.rule]
+            others = ", ".join(rule for rule in broken if RULES[rule].severity is Severity.MONEY)
+            reason = f"{first.title} ({first.count}){others and f'; also {others}'}"
+        return escape_control(f"{self.verdict}: {reason}; {self.tried}; {self.seconds:.0f} s")
+
+    @property
+    def fix_first(self) -> list[Finding]:
+        """The findings, those about money first."""
+        return sorted(self.findings, key=lambda finding: not finding.is_money)
+
+    def as_json(self) -> Json:
+        first = {"verdict": str(self.verdict), "partial": self.partial, "rules": self.rules}
+        lists = {name: [*grouped(getattr(self, name))] for name in ("undetermined", "notes")}
+        return {**first, **asdict(self), **lists, "findings": [one.as_json() for one in self.findings]}
+
+    def __str__(self) -> str:
+        verdicts = []
+        for verdict in dict.fromkeys(("broken", *self.rules.values())):
+            rules = ", ".join(rule for rule, told in self.rules.items() if told == verdict)
+            indent = f"  {verdict:<13}"
+            verdicts += wrap(rules, _WIDTH, initial_indent=indent, subsequent_indent=" " * 15)
+        parts = [self.summary, "\n".join([*verdicts, escape_control(str(self.coverage))])]
+        causes = [f"{one.title} ({one.severity})" for one in self.fix_first]
+        parts += [_listed("Fix first:", causes), *map(str, self.fix_first)] if causes else []
+        for title, lines in (("Not seen to its end:", self.undetermined), ("Notes:", self.notes)):
+            parts += [_listed(title, grouped(lines))] if lines else []
+        for first in self.fix_first[:1]:
+            parts += [_REPEAT, first.command or first.option]
+        return "\n\n".join(parts)
 
 
 def grouped(lines: Iterable[str]) -> Iterator[str]:
@@ -259,34 +354,46 @@ def grouped(lines: Iterable[str]) -> Iterator[str]:
         yield same[0] if len(same) == 1 else f"{same[0].partition(': ')[2]} ({len(same)} times: {named})"
 
 
-def transcript(
-    timeline: Sequence[Json], requests: Sequence[Json], marks: Mapping[int, str] | None = None
-) -> list[str]:
-    """The timeline of a payment, as lines: at each change the requests of the application until the next.
-    `marks` are other events, each by the index of the request after which it came; -1: before all.
+def _listed(title: str, lines: Iterable[str]) -> str:
+    return "\n  - ".join([title, *map(escape_control, lines)])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def steps(timeline: Sequence[Json], requests: Sequence[Json], marks: Mapping[int, str]) -> list[Step]:
+    """The changes of a payment, each with the requests of the application until the next. `marks` are other
+    events, each by the index of the request after which it came; -1: before all.
 
     A request that got a fault shows no state: it stands where the one before it does.
     """
-    states: dict[float, str] = {}
-    for entry in timeline:
-        if entry["reached"]:
-            states[entry["offset_seconds"]] = entry["event"]
-    at, marks = 0.0, marks or {}
-    beside: dict[float, list[str]] = {offset: [] for offset in states or {0.0: ""}}
+    states = {entry["offset_seconds"]: entry for entry in timeline if entry["reached"]}
+    at, beside = 0.0, {offset: list[str]() for offset in states or (0.0,)}
     if -1 in marks:
         beside.setdefault(at, []).append(marks[-1])
     for index, request in enumerate(requests):
         if request["shown_offset_seconds"] in beside:
             at = request["shown_offset_seconds"]
         beside.setdefault(at, []).extend(filter(None, (_request_text(request), marks.get(index))))
-    width = max((len(text) for text in states.values()), default=0)
-    lines = []
+    found = []
     for offset, texts in beside.items():
-        head = f"{format_seconds(offset):>4} s  {states.get(offset, ''):<{width}}"
+        state = states.get(offset, {})
         counts = [(text, len([*group])) for text, group in groupby(texts)]
         told = [text if count == 1 else f"{text} ({count} times)" for text, count in counts]
-        lines.append(f"{head}  {', '.join(told)}".rstrip())
-    return lines
+        found.append(Step(format_seconds(offset), state.get("event", ""), state.get("status", ""), told))
+    return found
+
+
+def transcript(course: Sequence[Step]) -> list[str]:
+    """The changes of a payment, as lines; of several with the same requests, the first and the last."""
+    width = max(len(step.event) for step in course)
+    lines = []
+    for _, group in groupby(course, key=lambda step: step.requests):
+        first, *more = [f"{at:>4} s  {event:<{width}}  {', '.join(told)}" for at, event, _, told in group]
+        folded = [f"   …    {len(more) - 1} more"] if len(more) > _FOLDED else more[:-1]
+        lines += [first, *folded, *more[-1:]]
+    return [line.rstrip() for line in lines]
 
 
 def _request_text(request: Json) -> str:
@@ -331,24 +438,26 @@ def markdown(report: Report) -> bytes:
     rows = [f"| `{rule}` | {RULES[rule].severity} | {verdict} |" for rule, verdict in report.rules.items()]
     parts.append("\n".join(["| Rule | Severity | Verdict |", "| --- | --- | --- |", *rows]))
     parts.append(_escaped(str(report.coverage)) + ".")
-    parts += [_details(finding) for finding in report.findings]
-    if report.undetermined:
-        lines = [f"- {_escaped(line)}" for line in grouped(report.undetermined)]
-        parts.append("\n".join(["### Not seen to its end", "", *lines]))
-    for first in report.findings[:1]:
+    causes = [f"{one.title} ({one.severity})" for one in report.fix_first]
+    for title, lines in (("Fix first", causes), ("Not seen to its end", grouped(report.undetermined))):
+        if told := [f"- {_escaped(line)}" for line in lines]:
+            parts.append("\n".join([f"### {title}", "", *told]))
+    parts += map(_details, report.fix_first)
+    for first in report.fix_first[:1]:
         parts += [_REPEAT, _block("sh", first.command or first.option)]
-    if report.other_options:
-        parts += [_OTHERS, _block("text", "\n".join(report.other_options))]
     return ("\n\n".join(parts) + "\n").encode()
 
 
 def _details(finding: Finding) -> str:
-    requests = "\n".join(map(escape_control, finding.course))
-    story = "\n".join(f"- {_escaped(line)}" for line in finding.advised_story)
-    return (
-        f"### {_escaped(finding.head)}\n\n{story}\n\n<details><summary>Requests</summary>\n\n"
-        f"{_block('text', requests)}\n\n</details>"
-    )
+    story = [f"- {_escaped(name)}: {'<br>'.join(map(_escaped, lines))}" for name, lines in finding.parts]
+    parts = [
+        f"### `{finding.rule}` {_escaped(f'{finding.cause} {finding.notes}'.lstrip())}",
+        "\n".join([*story, f"- Repeat: `{finding.option}`"]),
+    ]
+    if finding.is_money:
+        course = _block("text", "\n".join(map(escape_control, finding.course)))
+        parts += ["<details><summary>Requests</summary>", course, "</details>"]
+    return "\n\n".join(parts)
 
 
 def _block(language: str, text: str) -> str:
@@ -357,4 +466,23 @@ def _block(language: str, text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape(escape_control(_MARKUP.sub(r"\\\g<0>", text)), quote=False)
+    """The text as Markdown, in which what stands between backticks is code."""
+    parts = _CODE.split(escape_control(text))
+    parts[::2] = [escape(_MARKUP.sub(r"\\\g<0>", part), quote=False) for part in parts[::2]]
+    parts[1::2] = [f"`{code}`" for code in parts[1::2]]
+    return "".join(parts)
+
+
+def html(report: Report) -> bytes:
+    """The report as a page that needs nothing else."""
+    from jinja2 import Environment  # imported when a page is wanted
+    from markupsafe import Markup
+
+    def prose(text: object) -> Markup:
+        told = _CODE.sub(r"<code>\1</code>", escape(escape_control(str(text))))
+        return Markup(_URL.sub(r'<a href="\g<0>">\g<0></a>', told))  # noqa: S704 - escaped
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"prose": prose, "grouped": grouped}
+    source = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(report=report).encode()
