@@ -74,10 +74,11 @@ def test_an_unsafe_shop_is_1_and_its_findings_repeat(
     terminal: Terminal, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "_PROGRESS_SECONDS", math.inf)
-    junit, summary = tmp_path / "junit.xml", tmp_path / "summary.md"
+    junit, summary, page = (tmp_path / name for name in ("junit.xml", "summary.md", "page.html"))
     key = terminal.variables["PAYMOCK_API_KEY"]
-    files = ("--junit", str(junit), f"--markdown={summary}")
-    outcome = terminal.run(*arguments(shop), "--key", key, *files)
+    files = ("--junit", str(junit), f"--markdown={summary}", "--html", str(page))
+    status = ("--fulfil-at", "completed", "--fulfil-at", "overpaid_review", "--deep")
+    outcome = terminal.run(*arguments(shop), "--key", key, *files, *status)
     token = "happy_path/createPayment=drop"
     told = [line.split(", not confirmed yet: ")[0] for line in outcome.stderr.splitlines()]
     assert (outcome.returncode, told) == (1, ["verify: double_payment", "verify: key_not_reused"])
@@ -88,11 +89,12 @@ def test_an_unsafe_shop_is_1_and_its_findings_repeat(
 
     [command] = re.findall("^paymock verify .*", outcome.stdout, re.MULTILINE)
     assert outcome.stdout.count("paymock verify") == 1
-    for shown in (outcome.stdout, junit.read_text(), summary.read_text()):
+    for shown in (outcome.stdout, junit.read_text(), summary.read_text(), page.read_text()):
         assert key not in shown
         assert "PAYMOCK_API_KEY" in shown
+    calls, narrow = arguments(shop)[1:5], arguments(shop)[5:]
     assert shlex.split(command) == [
-        "paymock", "verify", "--key", "$PAYMOCK_API_KEY", *arguments(shop)[1:],
+        "paymock", "verify", "--key", "$PAYMOCK_API_KEY", *calls, *status[:4], *narrow, "--deep",
         "--only", token,
     ]  # fmt: skip
     repeated = [key if word == "$PAYMOCK_API_KEY" else word for word in shlex.split(command)[1:]]

@@ -139,6 +139,8 @@ class TestText:
             ]
         )
         assert str(report()).endswith(coverage)
+        assert [name for name, _ in advice.parts] == ["Wrong", "Fix"]
+        assert not set(advice.course) & {line.strip() for line in str(advice).splitlines()}
 
     def test_a_finding_is_a_story_and_its_evidence(self) -> None:
         story = [*finding().story, "Application: 1 payment.", "Goods:       never."]
@@ -163,11 +165,6 @@ class TestText:
         ]
         told = finding(occurrences=9, tried=9, also=["gives_up", "key_not_reused"], repeated=False, cause="")
         assert told.notes == "(money, 9 of 9, not repeated; also: gives_up, key_not_reused)"
-
-    def test_advice_is_short(self) -> None:
-        advice = finding("gives_up")
-        assert [name for name, _ in advice.parts] == ["Wrong", "Fix"]
-        assert not set(advice.course) & {line.strip() for line in str(advice).splitlines()}
 
     def test_the_documentation_is_where_the_package_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert finding().fix == f"{RULES['lost_sale'].fix} See docs/verify.md#lost_sale"
@@ -285,32 +282,19 @@ class TestJson:
     def test_a_long_journal_takes_at_most_6_kb(self) -> None:
         sums = {"scenario": "happy_path", "due": 10**20, "received": 0, "asset": "USDT"}
         states = [{"status": f"state_{entry['offset_seconds']}", **entry} for entry in TIMELINE]
-        ids = [f"pay_{number}_{'x' * 40}" for number in range(3)]
-        requests = [
-            request(
-                5.0, "getPayment" if number % 3 else "listAttempts", shown="x", payment_id=ids[number % 2]
-            )
-            for number in range(2_000)
-        ]
-        told = finding(
-            story=["Application: 1", "Goods: none"],
-            requests=requests,
-            payments=[{"payment_id": one, "timeline": states, **sums} for one in ids],
-            output=["x" * 1_000] * 50,
-            neighbors=["y" * 1_000] * 50,
-        ).as_json()
+        payments = [{"payment_id": "x" * 44 + str(number), "timeline": states, **sums} for number in range(3)]
+        read, other = (request(shown="payment_detected", payment_id="x" * 44 + number) for number in "12")
+        lines = ["y" * 1_000] * 50
+        more: dict[str, Any] = {"requests": [read, other] * 1_000, "output": lines, "neighbors": lines}
+        told = finding(story=["Application: 1", "Goods: none"], payments=payments, **more).as_json()
         assert len(json.dumps(told)) <= 6_000
         assert [told["requests"][4], len(told["requests"])] == [{"omitted": 1_984}, 17]
         assert told["payments"][0]["timeline"]["state_5.0"] == "5"
 
 
-def drawn(timeline: list[dict[str, Any]], requests: list[dict[str, Any]]) -> list[str]:
-    return transcript(steps(timeline, requests, {}))
-
-
 class TestTranscript:
     def test_a_change_without_requests_is_drawn_and_a_future_one_is_not(self) -> None:
-        assert drawn(TIMELINE[1:], []) == [
+        assert transcript(steps(TIMELINE[1:], [])) == [
             "   5 s  payment_detected",
             "1234.567 s  completed",
         ]
@@ -318,7 +302,7 @@ class TestTranscript:
     def test_what_showed_no_state_stands_with_the_request_before_it(self) -> None:
         lost, other = request(None, fault="status=500"), request(None, None, path="/v2", status=404)
         requests = [lost, creation(), request(5.0), lost, lost, other, request(5.0)]
-        first, second = drawn(TIMELINE[:2], requests)
+        first, second = transcript(steps(TIMELINE[:2], requests))
         assert first.endswith("  getPayment ✗ status=500, createPayment 201 new")
         assert second.endswith(
             "  getPayment 200, getPayment ✗ status=500 (2 times), GET /v2 404, getPayment 200"
@@ -326,14 +310,14 @@ class TestTranscript:
 
     def test_without_a_payment_the_requests_are_all_there_is(self) -> None:
         refused = creation(at=None, status=500, fault="status=500", idempotency=None)
-        assert drawn([], [refused, refused]) == ["   0 s    createPayment ✗ status=500 (2 times)"]
-        assert drawn([], []) == ["   0 s"]
+        assert transcript(steps([], [refused, refused])) == ["   0 s    createPayment ✗ status=500 (2 times)"]
+        assert transcript(steps([], [])) == ["   0 s"]
 
     def test_many_changes_without_requests_are_folded(self) -> None:
         states = [{"offset_seconds": at, "event": f"{at}", "reached": True} for at in range(9)]
-        assert drawn(states, [request(0)])[1:] == ["   1 s  1", "   …    6 more", "   8 s  8"]
-        assert len(drawn(states[:5], [])) == 3
-        assert len(drawn(states[:4], [])) == 4
+        assert transcript(steps(states, [request(0)]))[1:] == ["   1 s  1", "   …    6 more", "   8 s  8"]
+        assert len(transcript(steps(states[:5], []))) == 3
+        assert len(transcript(steps(states[:4], []))) == 4
 
 
 class TestJUnit:

@@ -69,7 +69,12 @@ def self_test(url: str) -> list[str]:
 
     def rules_broken(changes: dict[str, Any]) -> list[str]:
         key = f"mk_test_{secrets.token_hex(8)}"
-        how: dict[str, Any] = {"scenarios": ["happy_path"], "faults": ["drop"], "settle": 0.1}
+        how: dict[str, Any] = {
+            "scenarios": ["happy_path"],
+            "faults": ["drop"],
+            "fail_fast": True,
+            "settle": 0.1,
+        }
         with closing(type("Changed", (Shop,), changes)(url, key)) as shop:
             how |= {"order": shop.order, "deliveries": shop.delivered.__getitem__, "tick": shop.poll}
             report = verify(Sandbox(url, key), **how)

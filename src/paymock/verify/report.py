@@ -24,9 +24,6 @@ _WIDTH = 100
 _NAMED = 3
 """How many of the trials that ended for the same reason are named."""
 
-_FOLDED = 3
-"""How many changes with the same requests stand between the first and the last of them, unless folded."""
-
 _LINES, _LONG = 8, 120
 """So many lines of its output are shown of an application, or of other orders, and so much of each."""
 
@@ -35,7 +32,7 @@ _REQUESTS = 16
 
 _ORDER_ID = re.compile(r"verify-[0-9a-f]{8}-[0-9]+")
 _GOODS_AT = re.compile(r"^Goods: .*, first at `(\w+)`", re.MULTILINE)
-_URL = re.compile(r"https?://[^\s&<>]+")
+_URL = re.compile(r"https?://[^\s&<>]*[\w/]")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _MARKUP = re.compile(r"\\(?=[^\w\s]|$)|[`*~\[\]]|(?<!\w)_|_(?!\w)|^[#>+=-]")
 
@@ -200,9 +197,7 @@ class Finding:
 
     def as_json(self) -> Json:
         """The finding. Equal successive requests are one, with `times`; what is empty is left out."""
-        names = ["error", "idempotency", "key", "differs", "shown"] + ["payment_id"] * (
-            len(self.payments) > 1
-        )
+        names = ["error", "idempotency", "key", "differs", "shown", *["payment_id"] * bool(self.payments[1:])]
         requests = [{"event": self.marks[-1]}] if -1 in self.marks else []
         for index, entry in enumerate(self.requests):
             said = names if entry["operation"] else ["method", "path", *names]
@@ -219,10 +214,8 @@ class Finding:
             payments.append(payment | {"timeline": {status: next(same).at for status, same in changes}})
         parts = dict(self.parts)
         own = {"severity": self.severity, "fix": self.fix, "requests": folded, "payments": payments}
-        own |= {"output": parts.get("Output", []), "neighbors": parts.get("Others", [])}
-        return {
-            name: value for name, value in (asdict(self) | own).items() if name not in ("timeline", "marks")
-        }
+        told = asdict(self) | own | {"output": parts.get("Output", []), "neighbors": parts.get("Others", [])}
+        return {name: value for name, value in told.items() if name not in ("timeline", "marks")}
 
     def __str__(self) -> str:
         lines = [f"{self.title} {self.notes}"]
@@ -320,6 +313,13 @@ class Report:
         """The findings, those about money first."""
         return sorted(self.findings, key=lambda finding: not finding.is_money)
 
+    @property
+    def lists(self) -> dict[str, list[str]]:
+        """What is listed beside the stories: each broken rule with its cause, and what was not seen."""
+        causes = [f"{one.title} ({one.severity})" for one in self.fix_first]
+        reasons = {"Not seen to its end": [*grouped(self.undetermined)], "Notes": [*grouped(self.notes)]}
+        return {title: lines for title, lines in [("Fix first", causes), *reasons.items()] if lines}
+
     def as_json(self) -> Json:
         first = {"verdict": str(self.verdict), "partial": self.partial, "rules": self.rules}
         lists = {name: [*grouped(getattr(self, name))] for name in ("undetermined", "notes")}
@@ -332,10 +332,9 @@ class Report:
             indent = f"  {verdict:<13}"
             verdicts += wrap(rules, _WIDTH, initial_indent=indent, subsequent_indent=" " * 15)
         parts = [self.summary, "\n".join([*verdicts, escape_control(str(self.coverage))])]
-        causes = [f"{one.title} ({one.severity})" for one in self.fix_first]
-        parts += [_listed("Fix first:", causes), *map(str, self.fix_first)] if causes else []
-        for title, lines in (("Not seen to its end:", self.undetermined), ("Notes:", self.notes)):
-            parts += [_listed(title, grouped(lines))] if lines else []
+        told = ["\n  - ".join([f"{title}:", *map(escape_control, one)]) for title, one in self.lists.items()]
+        before = len(self.findings[:1])
+        parts += [*told[:before], *map(str, self.fix_first), *told[before:]]
         for first in self.fix_first[:1]:
             parts += [_REPEAT, first.command or first.option]
         return "\n\n".join(parts)
@@ -354,15 +353,11 @@ def grouped(lines: Iterable[str]) -> Iterator[str]:
         yield same[0] if len(same) == 1 else f"{same[0].partition(': ')[2]} ({len(same)} times: {named})"
 
 
-def _listed(title: str, lines: Iterable[str]) -> str:
-    return "\n  - ".join([title, *map(escape_control, lines)])
-
-
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def steps(timeline: Sequence[Json], requests: Sequence[Json], marks: Mapping[int, str]) -> list[Step]:
+def steps(timeline: Sequence[Json], requests: Sequence[Json], marks: Mapping[int, str] = {}) -> list[Step]:
     """The changes of a payment, each with the requests of the application until the next. `marks` are other
     events, each by the index of the request after which it came; -1: before all.
 
@@ -391,7 +386,7 @@ def transcript(course: Sequence[Step]) -> list[str]:
     lines = []
     for _, group in groupby(course, key=lambda step: step.requests):
         first, *more = [f"{at:>4} s  {event:<{width}}  {', '.join(told)}" for at, event, _, told in group]
-        folded = [f"   …    {len(more) - 1} more"] if len(more) > _FOLDED else more[:-1]
+        folded = [f"   …    {len(more) - 1} more"] if len(more) > 3 else more[:-1]
         lines += [first, *folded, *more[-1:]]
     return [line.rstrip() for line in lines]
 
@@ -438,10 +433,8 @@ def markdown(report: Report) -> bytes:
     rows = [f"| `{rule}` | {RULES[rule].severity} | {verdict} |" for rule, verdict in report.rules.items()]
     parts.append("\n".join(["| Rule | Severity | Verdict |", "| --- | --- | --- |", *rows]))
     parts.append(_escaped(str(report.coverage)) + ".")
-    causes = [f"{one.title} ({one.severity})" for one in report.fix_first]
-    for title, lines in (("Fix first", causes), ("Not seen to its end", grouped(report.undetermined))):
-        if told := [f"- {_escaped(line)}" for line in lines]:
-            parts.append("\n".join([f"### {title}", "", *told]))
+    for title, lines in report.lists.items():
+        parts.append("\n".join([f"### {title}", "", *(f"- {_escaped(line)}" for line in lines)]))
     parts += map(_details, report.fix_first)
     for first in report.fix_first[:1]:
         parts += [_REPEAT, _block("sh", first.command or first.option)]
@@ -483,6 +476,6 @@ def html(report: Report) -> bytes:
         return Markup(_URL.sub(r'<a href="\g<0>">\g<0></a>', told))  # noqa: S704 - escaped
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"prose": prose, "grouped": grouped}
+    environment.filters["prose"] = prose
     source = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
     return environment.from_string(source).render(report=report).encode()

@@ -6,9 +6,11 @@ from playwright.sync_api import expect
 
 from paymock.payments.checkout import VIEWS
 from paymock.rules.scenarios import PaymentStatus
+from paymock.verify.report import html
 from tests.support.client import DUE, order
 from tests.support.contract import Json
 from tests.support.specification import COURSES
+from tests.verify.test_report import finding, report
 from tests.web.pages.browser.steps import TIMES, Tab, checkout_page
 from tests.web.pages.sandbox import Sandbox
 
@@ -147,12 +149,18 @@ def details_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     expect(tab.page.get_by_text(f"The clock runs at {TIMES}10.")).to_be_visible()
 
 
+def report_of_verify(tab: Tab, api: Sandbox) -> None:
+    failed = finding("free_goods", output=["Traceback:", f"  File {LONG}"], neighbors=[LONG])
+    tab.page.set_content(html(report(failed, "gives_up", undetermined=(LONG,), notes=[LONG])).decode())
+    expect(tab.headline).to_have_text("UNSAFE")
+
+
 STATES: dict[str, State] = {
     state.__name__.replace("_", " "): state
     for state in (
         key_form, full_list, creation, switch, clock_of_a_phone, connection_lost, reset,
         payment_of_many_deposits, requests, faults,
-        connection_lost_at_the_checkout, details_at_the_checkout,
+        connection_lost_at_the_checkout, details_at_the_checkout, report_of_verify,
     )
 }  # fmt: skip
 STATES |= {

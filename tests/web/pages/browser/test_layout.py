@@ -15,7 +15,7 @@ WIDTHS = (1600, 1440, 768, 640, 375, 320)
 LOOK_MS = 250
 OF_EACH_PAGE = {
     *("key form", "full list", "connection lost", "requests", "faults"),
-    *("payment, overpaid_review", "checkout, awaiting_payment"),
+    *("payment, overpaid_review", "checkout, awaiting_payment", "report of verify"),
 }
 """The states that are tested on each submission; the others are tested at night."""
 
