@@ -119,7 +119,7 @@ class Fault(click.ParamType):  # type: ignore[type-arg]  # no subscript before c
     multiple=True,
     type=STATUS,
     default=("completed",),
-    help="Status at which the goods are due. Repeatable: at whichever comes first.",
+    help="Status at which the goods are due. Repeatable: at any of them.",
 )
 @click.option(
     "--scenarios", "scenario_file", type=FILE, metavar="FILE", help="Add the scenarios of this TOML file."
@@ -159,7 +159,7 @@ class Fault(click.ParamType):  # type: ignore[type-arg]  # no subscript before c
     "--settle",
     type=Duration(1, 3_600),
     default=60.0,
-    help="Maximum wait for orders that a crash interrupts: longer than the leases of the application.",
+    help="Maximum wait for a silent application, also after a crash: longer than its pauses and leases.",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit XML.")

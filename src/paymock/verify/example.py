@@ -42,9 +42,8 @@ class Shop:
                 del self._open[order_id]
 
     def _send(self, method: str, path: str, **more: Any) -> Any:
-        return self._client.send(
-            method, f"/v1/payments{path}", decode=json.loads, timeout=0.3, **more
-        ).result()
+        path = f"/v1/payments{path}"
+        return self._client.send(method, path, decode=json.loads, timeout=0.3, **more).result()
 
 
 class UnsafeShop(Shop):
@@ -69,15 +68,11 @@ def self_test(url: str) -> list[str]:
 
     def rules_broken(changes: dict[str, Any]) -> list[str]:
         key = f"mk_test_{secrets.token_hex(8)}"
-        how: dict[str, Any] = {
-            "scenarios": ["happy_path"],
-            "faults": ["drop"],
-            "fail_fast": True,
-            "settle": 0.1,
-        }
         with closing(type("Changed", (Shop,), changes)(url, key)) as shop:
-            how |= {"order": shop.order, "deliveries": shop.delivered.__getitem__, "tick": shop.poll}
-            report = verify(Sandbox(url, key), **how)
+            report = verify(
+                Sandbox(url, key), order=shop.order, deliveries=shop.delivered.__getitem__, tick=shop.poll,
+                scenarios=["happy_path"], faults=["drop"], settle=0.1, fail_fast=True,
+            )  # fmt: skip
         return [*report.undetermined, *(finding.rule for finding in report.findings)]
 
     patience = trial.PATIENCE, trial.SHORT_PATIENCE
