@@ -149,16 +149,11 @@ def _judge_rules() -> str:
 
 
 def _judge_faults() -> str:
-    texts = {
-        Frequency.EVERY_REQUEST: "every request, in each scenario",
-        Frequency.EVERY_STATUS: "the first request after each different history of statuses",
-        Frequency.EVERY_OPERATION: "the first request of each operation",
-    }
     rows = []
-    for frequency, text in texts.items():
-        faults = ", ".join(f"`{fault}`" for fault, often in FAULTS.items() if often == frequency)
-        rows.append((faults, text))
-    return tables.markdown(("Faults", "At"), rows)
+    for frequency in Frequency:
+        faults = ", ".join(f"`{fault}`" for fault, often in FAULTS.items() if often is frequency)
+        rows += [(faults, *frequency.value)] if faults else []
+    return tables.markdown(("Faults", "On creations", "On reads"), rows)
 
 
 def _judge_score() -> str:

@@ -157,9 +157,9 @@ def journal_of(steps: Sequence[Step]) -> JournalWriter:
 
 def judged(journal: JournalWriter) -> list[tuple[str, str]]:
     """The rules that a trial with these requests breaks, whose application polls by itself."""
-    entries = journal.oldest_first
-    trial = Observation(entries, [0] * len(entries), ["awaiting_payment", "completed"], [PAYMENT], 1)
-    return [(violation.rule, violation.explanation) for violation in check(trial, "completed")]
+    calls = [0] * len(journal.entries)
+    trial = Observation(journal.structs, calls, payments=[PAYMENT], reached={"completed"}, deliveries=1)
+    return [(violation.rule, violation.explanation) for violation in check(trial, ["completed"])]
 
 
 @pytest.mark.parametrize("case", [*WRONG, *TOO_OFTEN], ids=lambda case: f"{case.rule} {case.text}")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from paymock.rules.times import to_rfc3339
+from paymock.schemas.control import JournalEntry
 from tests.support.clock import NOON
 
 ORDER = "order-1001"
@@ -20,6 +21,12 @@ class JournalWriter:
     def entries(self) -> list[dict[str, Any]]:
         """The journal, newest first."""
         return self.oldest_first[::-1]
+
+    @property
+    def structs(self) -> list[JournalEntry]:
+        """What the judge sees, oldest first."""
+        blank: dict[str, Any] = dict.fromkeys(JournalEntry.__struct_fields__)
+        return [JournalEntry(**{**blank, **entry}) for entry in self.oldest_first]
 
     def wait(self, real: float = 0, virtual: float = 0) -> None:
         """Let seconds pass."""

@@ -1,13 +1,17 @@
 """Campaigns against shops of tests/verify/shops, in one scenario with one fault."""
 
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
+import pytest
+
 from paymock.testing import Sandbox
-from paymock.verify import Report, verify
+from paymock.verify import Report, batches, campaign, findings, verify
 from paymock.verify.campaign import Verifier
 from paymock.verify.pacing import Application, InlineExecutor
+from paymock.verify.plans import Batch, Plan
 from paymock.verify.runner import Options
 from tests.verify.shops import bad
 from tests.verify.shops.base import Shop
@@ -27,16 +31,37 @@ BUGS = [
 """Shops with the first rule that each breaks, and the token of the smallest plan that it takes."""
 
 
-def judged(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Report:
-    """The report on a shop, with one scenario and one fault unless `settings` say otherwise."""
+def judged(sandbox: Sandbox, shop_type: type[Shop], *, at_once: bool = False, **settings: Any) -> Report:
+    """The report on a shop, with one scenario and one fault unless `settings` say otherwise. `at_once`: the
+    judge may place an order several times at once, as by command or HTTP.
+    """
+    if at_once:
+        with (
+            ThreadPoolExecutor(16) as threads,
+            verifier_of(sandbox, shop_type, threads, **settings) as verifier,
+        ):
+            for _ in verifier.run():
+                pass
+            return verifier.report()
     with shop_type(sandbox.url, sandbox.api_key) as shop:
         chosen = {**NARROW, "tick": None if shop.own_pace else shop.tick, **settings}
         return verify(sandbox, order=shop.order, deliveries=shop.deliveries, **chosen)
 
 
+def few_side_by_side(patch: pytest.MonkeyPatch, number: int) -> None:
+    """Let so many orders without a fault show what happens by chance."""
+    few = Batch("*", "orders", f"{number}x")
+    for module in (batches, campaign, findings):
+        patch.setattr(module, "SIDE_BY_SIDE", few)
+    patch.setattr(findings, "_NO_FAULT", Plan("*", batch=few))
+
+
 @contextmanager
-def verifier_of(sandbox: Sandbox, shop_type: type[Shop], **settings: Any) -> Iterator[Verifier]:
+def verifier_of(
+    sandbox: Sandbox, shop_type: type[Shop], threads: Executor | None = None, **settings: Any
+) -> Iterator[Verifier]:
     with shop_type(sandbox.url, sandbox.api_key) as shop:
-        application = Application(shop.order, shop.deliveries, shop.tick, InlineExecutor())
+        tick = None if shop.own_pace else shop.tick
+        application = Application(shop.order, shop.deliveries, tick, threads or InlineExecutor(), threads)
         with closing(Verifier(sandbox, application, Options(**{**NARROW, **settings}))) as verifier:
             yield verifier

@@ -5,16 +5,17 @@ from collections.abc import Iterator
 import pytest
 
 from paymock.verify import pacing, trial
+from tests.verify.campaigns import few_side_by_side
 from tests.verify.endpoint import Endpoint
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shop that polls only when it is given a tick has nothing to say between two ticks, and what it cannot
-    say of its deliveries it will not say later.
+    say of its deliveries it will not say later. Few orders without a fault show what happens by chance.
     """
+    few_side_by_side(monkeypatch, 6)
     monkeypatch.setattr(trial, "SHORT_PATIENCE", 0.02)
-    monkeypatch.setattr(trial, "PATIENCE", 0.05)
     monkeypatch.setattr(trial, "_ASK_SECONDS", 0.2)
     monkeypatch.setattr(pacing, "_WAIT_SECONDS", 0.002)
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,67 +16,119 @@ import pytest
 
 from harness.server_process import PAYMOCK, environment
 from paymock.testing import Sandbox
-from paymock.verify import Report
+from paymock.verify import Report, batches, plans
+from paymock.verify.oracle import RULES, Severity
+from paymock.verify.plans import Frequency, Plan, parse_token
 from paymock.verify.runner import SETTLE_SECONDS
-from tests.verify.campaigns import judged
+from tests.verify.campaigns import few_side_by_side, judged
+from tests.verify.shops import base
 from tests.verify.shops.table import BAD, GOOD, SHOPS, Case
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "shops"
 
 CI = {
-    "breaker_stays_open", "checks_then_creates", "checks_then_ships", "delivers_before_receipt",
-    "delivers_then_records", "delivers_when_detected", "drops_when_unauthorized", "keyed_warehouse",
-    "new_key_per_try", "one_transaction", "polls_forever",
+    "breaker_stays_open", "cancels_with_newest", "checks_then_creates", "checks_then_ships",
+    "decodes_strictly", "delivers_then_records", "delivers_when_detected",
+    "drops_rest_of_round", "forgets_expired", "keyed_warehouse", "last_reply_wins",
+    "looks_for_payment", "loses_every_eighth", "one_transaction", "poller",
+    "polls_forever", "releases_customer", "renews", "skips_items", "takes_any_success",
+    "takes_late_money", "takes_overpaid", "three_items", "two_readers",
 }  # fmt: skip
-"""One for each rule about money and for each way to break it, one for advice, and what is right in a crash
-or with replicas. With them goes the poller, in two scenarios.
+"""One for each rule about money, for each way to break it and for each kind of cause; what is right and looks
+like it; and what is right in a crash or with replicas. Those in this process are judged in short.
 """
 
-WITHOUT_FAULTS = {"reads_by_replay", "delivers_each_sighting", "two_workers", "key_per_customer"}
+WITHOUT_FAULTS = {"delivers_each_sighting", "key_per_customer"}
 """Shops whose bug takes no fault, beside those that deliver free goods."""
 
-POLLER = SHOPS["poller"]._replace(scenarios=("late_payment", "underpaid_expired"))
-
 CLASSES = [
-    "delivers_then_records", "one_transaction", "checks_then_ships", "keyed_warehouse", "checks_then_creates",
+    "delivers_then_records", "one_transaction", "checks_then_ships", "keyed_warehouse"
 ]  # fmt: skip
 """A shop for each class of what only the command tries, bad and good."""
 
+FEW_FAULTS = {
+    "status=503": Frequency.EACH_STATUS_AND_NEXT,
+    "status=200; html": Frequency.EACH_STATUS,
+    **dict.fromkeys(("status=401", "drop"), Frequency.FIRST),
+}
+
 
 def in_tiers(cases: Iterable[Case], *, served: bool = False) -> list[Any]:
+    chosen = [case for case in cases if case.served == served]
+    short = [case for case in chosen if case.name in CI]
+    kind = "" if served else " in short"
+    at_night = [case for case in chosen if not (served and case in short)]
     return [
-        pytest.param(case, id=case.name, marks=pytest.mark.ci if case.name in CI else pytest.mark.nightly)
-        for case in cases
-        if case.served == served
+        *(pytest.param(case, id=case.name + kind, marks=pytest.mark.ci) for case in short),
+        *(pytest.param(case, id=case.name, marks=pytest.mark.nightly) for case in at_night),
     ]
 
 
+@pytest.fixture
+def is_short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether to judge in short: with few faults, and few orders for short outages."""
+    if request.node.get_closest_marker("ci") is None:
+        return False
+    for name, value in (
+        ("_PARKED", 16),
+        ("_NEW_ORDERS", 2),
+        ("OUTAGE_SECONDS", 0.3),
+        ("_TICKED_SECONDS", 0.1),
+    ):
+        monkeypatch.setattr(batches, name, value)
+    monkeypatch.setattr(plans, "FAULTS", FEW_FAULTS)
+    few_side_by_side(monkeypatch, 16)
+    return True
+
+
 def judge(case: Case, sandbox: Sandbox) -> Report:
-    chosen = {"scenarios": case.scenarios, "faults": None, "settle": SETTLE_SECONDS}
-    return judged(sandbox, case.shop, fulfil_at=case.fulfil_at, **chosen)
+    chosen: dict[str, Any] = {"scenarios": case.scenarios, "faults": None, "settle": 2.0}
+    report = judged(sandbox, case.shop, at_once=case.at_once, fulfil_at=case.fulfil_at, **chosen)
+    money = [one for one in report.findings if RULES[one.rule].severity is Severity.MONEY]
+    for one in money:
+        plan, sent = parse_token(one.token), {(entry["operation"], entry["fault"]) for entry in one.requests}
+        if isinstance(plan, Plan) and "of another order" not in one.story[1]:
+            assert sent.issuperset((one.request.operation, one.parsed.text) for one in plan.injections), one
+        assert one.repeated or report.undetermined, one
+    if case.causes:
+        matching = [pattern for pattern in case.causes for one in money if re.fullmatch(pattern, one.token)]
+        assert ({*matching}, len(money)) == ({*case.causes}, len(matching)), str(report)
+    return report
 
 
-@pytest.mark.parametrize(
-    "case", [*in_tiers(GOOD), pytest.param(POLLER, id="poller in two scenarios", marks=pytest.mark.ci)]
-)
-def test_a_shop_that_is_right_is_safe_and_gets_no_advice(case: Case, paymock: Sandbox) -> None:
+@pytest.mark.parametrize("case", in_tiers(GOOD))
+def test_a_shop_that_is_right_is_safe_and_gets_no_advice(
+    case: Case, paymock: Sandbox, *, is_short: bool
+) -> None:
+    if is_short and case.scenarios is None:
+        case = case._replace(scenarios=("late_payment", "underpaid_expired"))
     report = judge(case, paymock)
     assert report.verdict == "SAFE", str(report)
     assert report.findings == [], str(report)
-    assert report.trials >= (400 if case.scenarios is None else 80)
+    assert report.trials == report.planned >= (50 if is_short else 80)
 
 
 # A thread of a wrong shop may end with an exception, which is its bug.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.usefixtures("is_short")
 @pytest.mark.parametrize("case", in_tiers(BAD))
-def test_the_bug_of_a_shop_is_found_with_its_rule(case: Case, paymock: Sandbox) -> None:
+def test_the_bug_of_a_shop_is_found_with_its_rule_and_its_cause(case: Case, paymock: Sandbox) -> None:
     report = judge(case, paymock)
     assert report.verdict == case.verdict, str(report)
     found = {rule: finding.faults for finding in report.findings for rule in (finding.rule, *finding.also)}
     assert case.rules <= found.keys(), str(report)
-    if case.verdict == "UNSAFE" and "free_goods" not in case.rules:
+    if case.verdict == "UNSAFE" and "free_goods" not in case.rules and not case.causes:
         assert all(found[rule] for rule in case.rules) == (case.name not in WITHOUT_FAULTS), str(report)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "verdict"), [("Queued", "SAFE"), ("QueuedThreeTimes", "UNSAFE")])
+def test_the_retries_of_a_queue_are_waited_for(name: str, verdict: str, paymock: Sandbox) -> None:
+    shop: type[base.Shop] = getattr(import_module("tests.verify.shops.queued"), name)
+    report = judged(paymock, shop, faults=None, settle=SETTLE_SECONDS)
+    assert report.verdict == verdict, str(report)
+    assert {one.rule for one in report.findings} >= ({"lost_sale"} if verdict == "UNSAFE" else set())
 
 
 def judged_by_command(*arguments: str, **variables: str) -> dict[str, Any]:
@@ -102,7 +156,7 @@ def check_served(case: Case) -> None:
     arguments = of_served(
         "http://127.0.0.1:{port}", f"cd {shlex.quote(str(ROOT))} && exec {serve} --port {{port}}"
     )
-    shortened = ("--fault", "drop", "--settle", "10") if case.options else ()
+    shortened = ("--fault", "drop", "--settle", "5") if case.options else ()
     scenarios = [f"--scenario={name}" for name in case.scenarios or ()]
     report = judged_by_command(*arguments, *scenarios, *case.options, *shortened)
     broken = {rule for rule, verdict in report["rules"].items() if verdict == "broken"}

@@ -4,7 +4,6 @@ from paymock.testing import Sandbox
 from tests.verify.campaigns import BUGS, LOST_CREATION, LOST_READ, judged, verifier_of
 from tests.verify.shops import bad
 from tests.verify.shops.base import Shop
-from tests.verify.shops.good import Json, Poller
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -31,7 +30,7 @@ def test_its_cause_and_its_story_name_the_fault_and_what_went_wrong(paymock: San
         "Application: 1 payment created, 1 read, the last status it saw is `awaiting_payment`.",
         "Goods:       never went out.",
     ]
-    assert wrong.endswith("the application sent nothing more after its `getPayment`.")
+    assert wrong.endswith("the application sent nothing more for 0 s after its `getPayment`.")
 
 
 def test_free_goods_are_told_with_the_status_at_which_they_went_out(paymock: Sandbox) -> None:
@@ -83,32 +82,20 @@ def test_what_is_found_is_in_each_later_report(paymock: Sandbox) -> None:
 
 
 def test_a_finding_that_was_not_repeated_is_told(paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    with verifier_of(paymock, bad.DropsAfterFailedPoll, only=LOST_READ, budget=3600) as verifier:
+    with verifier_of(paymock, bad.DropsAfterFailedPoll, budget=3600) as verifier:
         for progress in verifier.run():
             if progress.broken:
                 monkeypatch.setattr(verifier.runner, "seconds_left", lambda: -0.001)
         report = verifier.report()
-    assert (report.verdict, report.findings[0].rule) == ("UNSAFE", "lost_sale")
+    assert (report.verdict, report.findings) == ("UNDETERMINED", [])
     assert f"{LOST_READ}: lost_sale was not repeated within the budget" in report.undetermined
-
-
-def test_a_double_delivery_counts_even_if_it_does_not_happen_again(paymock: Sandbox) -> None:
-    class DeliversOneTwice(Poller):
-        def decide(self, order_id: str, payment: Json) -> None:
-            if payment["status"] in self.paid and not self.delivered:
-                self.delivered[order_id] += 1
-            super().decide(order_id, payment)
-
-    [finding] = judged(paymock, DeliversOneTwice, faults=[]).findings
-    assert (finding.rule, finding.token) == ("double_delivery", "happy_path")
-    assert "Goods:       went out twice, first at `completed`." in finding.story
 
 
 def test_goods_that_a_fault_sends_out_early_are_free_goods(paymock: Sandbox) -> None:
     report = judged(paymock, bad.DeliversUnknownReplies, only="happy_path/getPayment@0=status=500")
-    rules = [finding.rule for finding in report.findings]
-    assert (report.verdict, rules) == ("UNSAFE", ["free_goods", "gives_up"])
-    assert "went out once, first at `awaiting_payment`." in report.findings[0].story[3]
+    [finding] = report.findings
+    assert (report.verdict, finding.rule, finding.also) == ("UNSAFE", "free_goods", ["gives_up"])
+    assert "went out once, first at `awaiting_payment`." in finding.story[3]
 
 
 def test_each_payment_of_an_order_is_told_with_its_scenario_and_sums(paymock: Sandbox) -> None:

@@ -1,22 +1,19 @@
 """The rules about money, and those that depend on how a trial went. test_lint.py has the others."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from paymock.rules.errors import RETRY_AFTER_SECONDS
-from paymock.rules.faults import MAX_HANG
 from paymock.rules.scenarios import PaymentStatus
-from paymock.verify.oracle import RULES, Observation, Violation, check, final_statuses
-from paymock.verify.plans import Plan
-from paymock.verify.trial import PATIENCE, Trial
+from paymock.verify.oracle import RULES, Observation, Violation, check, final_statuses, is_due
 from tests.support.journal import PAYMENT, JournalWriter
 
 OTHER = "pay_" + "b" * 40
 PAID = ("awaiting_payment", "payment_detected", "payment_finalized", "settlement_submitted", "completed")
 EXPIRED = ("awaiting_payment", "expired")
 FAILED = (*PAID[:-1], "failed")
+COMPLETED = ("completed",)
 UNDELIVERED: dict[str, Any] = {"deliveries": 0, "delivered_at": None}
 
 
@@ -27,18 +24,25 @@ def journal() -> JournalWriter:
 
 def bought(**changes: Any) -> Observation:
     """A trial that went well: the payment was made, and the goods went out once."""
-    fields = {"statuses": PAID, "payments": [PAYMENT], "deliveries": 1, "delivered_at": "completed"}
-    return Observation(**{"entries": [], "calls": [], **fields, **changes})
+    fields = {
+        "statuses": PAID,
+        "payments": [PAYMENT],
+        "deliveries": 1,
+        "delivered_at": "completed",
+        **changes,
+    }
+    shown = {"reached": {*fields["statuses"]}, "stood": {*fields["statuses"]}}
+    return Observation(**{"entries": [], "calls": [], **shown, **fields})
 
 
 def trial(journal: JournalWriter, *, calls: list[int] | None = None, **changes: Any) -> Observation:
     """The same, with these requests; of an application that polls by itself, without `calls`."""
-    entries = journal.oldest_first
+    entries = journal.structs
     return bought(entries=entries, calls=calls or [0] * len(entries), **changes)
 
 
-def found(observation: Observation, fulfil_at: str = "completed") -> list[str]:
-    return [violation.rule for violation in check(observation, fulfil_at)]
+def found(observation: Observation, *fulfil_at: str) -> list[str]:
+    return [violation.rule for violation in check(observation, fulfil_at or COMPLETED)]
 
 
 def test_what_went_well_breaks_no_rule(journal: JournalWriter) -> None:
@@ -65,15 +69,17 @@ def test_what_went_well_breaks_no_rule(journal: JournalWriter) -> None:
 def test_goods_that_are_not_due_are_free(
     statuses: tuple[str, ...], delivered_at: str | None, explanation: str
 ) -> None:
-    [violation] = check(bought(statuses=statuses, delivered_at=delivered_at), "completed")
+    early = bought(statuses=statuses, delivered_at=delivered_at)
+    [violation] = check(early, COMPLETED)
     assert violation.rule == "free_goods"
     assert explanation in violation.explanation
+    assert is_due(early, COMPLETED) == ("completed" in statuses)
 
 
 @pytest.mark.parametrize("fulfil_at", PAID[1:])
 def test_goods_may_go_out_exactly_when_they_are_due_and_later(fulfil_at: str) -> None:
     for status in PAID[PAID.index(fulfil_at) :]:
-        assert found(bought(delivered_at=status), fulfil_at) == []
+        assert found(bought(delivered_at=status), "failed", fulfil_at) == []
     if fulfil_at == "payment_finalized":  # who does not wait for the settlement bears its risk
         assert found(bought(statuses=FAILED, delivered_at=fulfil_at), fulfil_at) == []
 
@@ -89,6 +95,7 @@ def test_goods_may_go_out_exactly_when_they_are_due_and_later(fulfil_at: str) ->
         (["drop"], {"gave_up": True, "faults_left": True}, "sent nothing more after its `getPayment`."),
         (["payment_detected"], {"gave_up": True}, "sent nothing more after its `getPayment`."),
         ([], {"gave_up": True}, ": the application sent nothing."),
+        (["expired"], {"gave_up": True, "waited": 60.4}, "nothing more for 60 s after its `getPayment`."),
     ],
 )
 def test_paid_and_not_delivered_is_a_lost_sale(
@@ -97,7 +104,7 @@ def test_paid_and_not_delivered_is_a_lost_sale(
     for shown in reads:
         journal.read(*([None] if shown == "drop" else [shown]), fault="drop" if shown == "drop" else None)
     [violation] = check(
-        trial(journal, **UNDELIVERED, **changes), "completed"
+        trial(journal, **UNDELIVERED, **changes), COMPLETED
     )  # nobody `gives_up` before the end
     assert violation.rule == "lost_sale"
     assert violation.explanation.partition("did not go out")[2].endswith(reason)
@@ -106,7 +113,7 @@ def test_paid_and_not_delivered_is_a_lost_sale(
 
 @pytest.mark.parametrize("deliveries", [2, 3, 90])
 def test_goods_must_not_go_out_twice(deliveries: int) -> None:
-    assert check(bought(deliveries=deliveries), "completed") == [
+    assert check(bought(deliveries=deliveries), COMPLETED) == [
         Violation("double_delivery", f"The goods of one order went out {deliveries} times.")
     ]
     unpaid = bought(statuses=EXPIRED, deliveries=deliveries, delivered_at=None)
@@ -119,7 +126,7 @@ def test_between_two_ticks_the_pace_is_that_of_the_judge(journal: JournalWriter,
     journal.wait(pause)
     journal.read()
     rules = ["ignores_retry_after"] * (pause < RETRY_AFTER_SECONDS)
-    assert found(trial(journal, calls=[1, 2])) == []
+    assert found(trial(journal, calls=[1, 2])) == found(trial(journal, calls=[-1, -1])) == []
     assert found(trial(journal, calls=[1, 1])) == rules
     assert found(trial(journal, reordered=True)) == rules
 
@@ -136,7 +143,7 @@ def test_a_customer_who_orders_again_need_not_wait(journal: JournalWriter) -> No
 def test_silence_after_a_fault_is_giving_up(journal: JournalWriter, fault: str) -> None:
     journal.read(None, status=0, fault=fault)
     expired = trial(journal, **UNDELIVERED, statuses=EXPIRED, gave_up=True)
-    assert check(expired, "completed") == [
+    assert check(expired, COMPLETED) == [
         Violation(
             "gives_up",
             "The fault had ended, and the application sent nothing more after its `getPayment`, though "
@@ -164,6 +171,9 @@ def test_who_lost_no_reply_and_is_silent_was_done(journal: JournalWriter, fault:
         ({"acknowledged": False, "payments": [], "statuses": (), **UNDELIVERED}, []),
         ({"incident": "kill -9", "stays_down": "it ended."}, ["stays_down"]),
         ({"is_excused": True, **UNDELIVERED}, []),
+        ({"stood": {"awaiting_payment"}, **UNDELIVERED}, []),  # the rest was jumped over
+        ({"statuses": EXPIRED, "stood": {"completed"}, **UNDELIVERED}, ["lost_sale"]),  # of an older payment
+        ({"statuses": EXPIRED, "reached": {"completed"}, "delivered_at": "expired"}, []),
         ({"is_excused": True, "deliveries": 2}, ["double_delivery"]),
     ],
 )
@@ -172,25 +182,41 @@ def test_what_breaks_which_rule(changes: dict[str, Any], rules: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("pause", "first", "last", "patience"),
+    ("read", "rules"),
     [
-        (1, "drop", "drop", PATIENCE),
-        (8, "drop", "status=500", 24),  # the next one may come three times as late
-        (8, None, "drop", PATIENCE),
-        (8, "drop", None, PATIENCE),
-        (8, "delay=300", "drop", PATIENCE),  # it lost no reply
-        (1, None, "hang", MAX_HANG + PATIENCE),
+        (["expired", "expired"], []),
+        ([], ["double_payment"]),
     ],
 )
-def test_who_fails_again_and_again_may_pause_longer(
-    journal: JournalWriter, pause: float, first: str | None, last: str | None, patience: float
+def test_a_new_payment_after_an_expired_one_is_a_renewal(
+    journal: JournalWriter, read: list[str], rules: list[str]
 ) -> None:
-    pacing: Any = SimpleNamespace(new_id=lambda: (1, "order-1"), sandbox=None, pace=None)
-    order = Trial(Plan("happy_path"), pacing, "completed", baseline=None, record_deliveries=False)
-    for at, fault in ((100.0, None), (101.0, first), (101.0 + pause, last)):
-        journal.read(fault=fault, shown_offset_seconds=None)
-        order.note(journal.oldest_first[-1], 0, at)
-    assert order._patience() == patience
+    journal.creation()
+    for status in read:
+        journal.read(status)
+    journal.creation("replayed")  # shows the first one as it was
+    journal.creation(payment_id=OTHER)
+    assert found(trial(journal, payments=[PAYMENT, OTHER])) == rules
+    journal.creation(payment_id="third")
+    assert "double_payment" in found(trial(journal, payments=[PAYMENT, OTHER, "third"]))
+
+
+@pytest.mark.parametrize(
+    ("reads", "stood", "rules"),
+    [
+        ({30: "expired"}, EXPIRED, ["late_money_unseen"]),
+        ({30: "expired", 35: "manual_review"}, EXPIRED, []),
+        ({30: "expired", 35: "expired"}, EXPIRED, []),  # of another asset
+        ({0: "awaiting_payment"}, EXPIRED, []),
+        ({30: "expired"}, PAID, ["lost_sale"]),
+    ],
+)
+def test_late_money_must_be_seen(
+    journal: JournalWriter, reads: dict[int, str], stood: tuple[str, ...], rules: list[str]
+) -> None:
+    for at, status in reads.items():
+        journal.read(status, shown_offset_seconds=at)
+    assert found(trial(journal, stood={*stood}, deposits={PAYMENT: 35.0}, **UNDELIVERED)) == rules
 
 
 @pytest.mark.parametrize(
@@ -204,7 +230,7 @@ def test_who_fails_again_and_again_may_pause_longer(
 def test_what_goes_wrong_with_unknown_members_only_is_advice(
     changes: dict[str, Any], explanations: list[str]
 ) -> None:
-    violations = check(bought(has_unknown_members=True, **changes), "completed")
+    violations = check(bought(has_unknown_members=True, **changes), COMPLETED)
     assert [violation.rule for violation in violations] == ["breaks_on_new_fields"] * len(explanations)
     for violation, text in zip(violations, explanations, strict=True):
         assert violation.explanation.startswith(f"With unknown members in replies, {text}")
@@ -223,6 +249,6 @@ def test_violations_come_in_the_order_of_the_rules(journal: JournalWriter) -> No
 
 def test_an_application_may_lose_its_interest_at_the_end_of_a_scenario_and_once_it_has_delivered() -> None:
     always = {"completed", "expired", "underpaid_expired", "overpaid_review", "manual_review", "failed"}
-    assert final_statuses("completed") == always
-    assert final_statuses("payment_finalized") == always | {"payment_finalized"}
+    assert final_statuses(COMPLETED) == always
+    assert final_statuses(("payment_finalized",)) == always | {"payment_finalized"}
     assert always < {*PaymentStatus}

@@ -1,10 +1,13 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paymock.rules.faults import FaultKind
+from paymock.rules.scenarios import SCENARIOS
+from paymock.rules.timeline import simulate
 from paymock.verify.plans import (
     FAULTS,
     Baseline,
@@ -12,6 +15,8 @@ from paymock.verify.plans import (
     Injection,
     Plan,
     Request,
+    frequencies,
+    interleaved,
     parse_token,
     single_faults,
 )
@@ -81,8 +86,18 @@ class TestBatches:
     @pytest.mark.parametrize(
         ("token", "clause"),
         [
-            ("*/outage=status=503", "every request gets `status=503` for 2 s"),
-            ("*/outage=status=503+after", "every request gets `status=503; after` for 2 s"),
+            ("*/outage=status=503", "every request gets `status=503` for up to 2 s"),
+            ("*/outage=status=503+after", "every request gets `status=503; after` for up to 2 s"),
+            ("*/outage=hang", "every request gets `hang` for up to 2 s"),
+            (
+                "*/outage=half+truncate=20",
+                "every request of every second order gets `truncate=20` for up to 2 s",
+            ),
+            ("*/orders=40x", "40 orders are open at the same time, without a fault"),
+            (
+                "happy_path/renewal=late",
+                "a new payment is made after the first one has expired, which is paid late",
+            ),
             ("happy_path/order=3x", "an order is placed 3 times at once"),
             ("x/order=crash+10ms", "… 10 ms after the first order was answered"),
             ("happy_path/createPayment=crash", "… while the reply to `createPayment` is on its way"),
@@ -107,6 +122,14 @@ class TestBatches:
         batch = parse_token(token)
         assert batch.token == token
         assert str(batch) == clause.replace("…", "the application is killed")
+
+    @pytest.mark.parametrize(
+        "token",
+        ["*/order=3x", "*/renewal=late", "x/orders=40x", "x/outage=drop", "*/outage=half", "*/orders=3"],
+    )
+    def test_what_is_of_other_scenarios_or_unknown_is_refused(self, token: str) -> None:
+        with pytest.raises(ValueError, match=r"must be|is not of"):
+            parse_token(token)
 
 
 class TestInjections:
@@ -137,9 +160,8 @@ class TestSmallerPlans:
 
 
 class TestSingleFaults:
-    def test_every_request_gets_every_quick_fault_but_one_about_no_payment_in_one_scenario(self) -> None:
-        quick = {"drop": Frequency.EVERY_REQUEST, "reset": Frequency.EVERY_REQUEST}
-        plans = [*single_faults([BASELINE, OTHER], quick)]
+    def test_a_chosen_fault_hits_each_request_but_one_about_no_payment_in_one_scenario_only(self) -> None:
+        plans = [*single_faults([BASELINE, OTHER], frequencies(["drop", "reset"]), ["completed"])]
         assert len({*plans}) == len(plans)
         injection = Counter((plan.scenario, plan.injections[0].request.operation) for plan in plans)
         assert injection == {
@@ -150,27 +172,43 @@ class TestSingleFaults:
             ("other", "getPayment"): 4,
         }
 
-    def test_a_fault_that_takes_long_comes_once_after_each_history(self) -> None:
-        twice = Baseline(
-            "twice", (CREATION, READS[0], Request("getPayment", 0.0, 2), READS[1]), BASELINE.statuses
-        )
-        plans = [*single_faults([twice, BASELINE, OTHER], {"delay=300; after": Frequency.EVERY_STATUS})]
-        assert [(plan.scenario, str(plan.injections[0].request)) for plan in plans] == [
-            ("twice", "createPayment"),
-            ("twice", "getPayment@0"),
-            ("twice", "getPayment@5"),
-            ("happy_path", "listAssets"),
-            ("happy_path", "getPayment@22"),
-            ("other", "getPayment@5"),  # it has seen another status there
-        ]
+    @pytest.mark.parametrize(
+        ("frequency", "requests"),
+        [
+            (
+                Frequency.EACH_STATUS,
+                "x/createPayment x/getPayment@0 x/getPayment@5 y/listAssets y/getPayment@22 z/getPayment@5",
+            ),
+            (Frequency.NEXT, "x/getPayment@5#2"),
+            (Frequency.FIRST, "x/createPayment x/getPayment@0 y/listAssets"),
+            (Frequency.CREATION, "x/createPayment"),
+        ],
+    )
+    def test_by_default_a_fault_hits_what_tells_most(self, frequency: Frequency, requests: str) -> None:
+        often = [Request("getPayment", at, number) for at in (0.0, 5.0) for number in (1, 2, 3, 4, 5)]
+        first = Baseline("x", (CREATION, Request("createPayment", None, 2), *often), BASELINE.statuses)
+        baselines = [first, replace(BASELINE, scenario="y"), replace(OTHER, scenario="z")]
+        plans = single_faults(baselines, {"hang": frequency}, ["payment_detected"])
+        assert [plan.token.removesuffix("=hang") for plan in plans] == requests.split()
 
-    def test_the_longest_come_once_for_each_operation(self) -> None:
-        plans = [*single_faults([BASELINE, OTHER], {"hang": Frequency.EVERY_OPERATION})]
-        assert [(plan.scenario, plan.injections[0].request) for plan in plans] == [
-            ("happy_path", ASSETS),
-            ("happy_path", CREATION),
-            ("happy_path", READS[0]),
-        ]
+    def test_where_goods_are_due_the_next_reads_are_hit_too(self) -> None:
+        reads = tuple(Request("getPayment", 22.0, number) for number in range(1, 7))
+        plans = single_faults([Baseline("x", reads, STATUSES)], frequencies(None), ["completed"])
+        hit = Counter(plan.injections[0].request.number for plan in plans)
+        assert (hit[2], hit[3], hit[4], hit[5]) == (3, 2, 2, 0)
+
+    def test_a_poller_is_tried_161_times_and_deep_930_times(self) -> None:
+        baselines = []
+        for name, scenario in SCENARIOS.items():
+            states = {state.at / 1000: state.status for state in simulate(scenario, 10**6, "USDC")}
+            reads = [Request("getPayment", at) for at in states]
+            baselines.append(Baseline(name, (CREATION, *reads), states))
+        for deep, count in ((False, 151), (True, 874)):
+            assert len([*single_faults(baselines, frequencies(None, deep=deep), ["completed"])]) == count
+
+    def test_scenarios_take_turns(self) -> None:
+        first, second, other = Plan("x"), Plan("x", number=1), Plan("y")
+        assert interleaved([first, second, other]) == [first, other, second]
 
     def test_the_defaults_are_faults_of_all_kinds(self) -> None:
         kinds = {Injection(CREATION, fault).parsed.kind for fault in FAULTS}

@@ -37,11 +37,12 @@ def test_it_gets_the_sandbox_and_no_input_and_keeps_its_folder_from_start_to_sta
     command = f'cat; ls "$PAYMOCK_STATE_DIR"; touch "$PAYMOCK_STATE_DIR/kept"; echo "$PAYMOCK_URL" >> {seen}'
     with service(f"{command}; exec sleep 60") as application:
         lines_of(seen, 1)
-        assert (application.exit_status(), application.last_output()) == (None, "")
+        assert (application.exit_status(), application.end_reason()) == (None, "")
+        before = application.mark()
         application.kill()
         application.start()
         assert lines_of(seen, 2) == ["http://127.0.0.1:8402"] * 2
-        assert application.last_output() == "kept"
+        assert application.last_output(12, since=before) == [application.end_reason()] == ["kept"]
 
 
 def test_one_that_ends_is_told_once_and_can_be_started_again(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_one_that_ends_is_told_once_and_can_be_started_again(tmp_path: Path) -> 
     )
     with service(command) as application:
         wait_until(lambda: application.exit_status() == 3)
-        assert (application.exit_status(), application.last_output()) == (None, "no database")
+        assert (application.exit_status(), application.end_reason()) == (None, "no database")
         application.start()
         lines_of(runs, 2)
         assert application.exit_status() is None

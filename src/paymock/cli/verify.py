@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from paymock.verify.pacing import Application
     from paymock.verify.report import Report
 
-_MAX_JOBS = 96
 _READY_SECONDS = 60.0
 _PROGRESS_SECONDS = 10.0
 _FILES = ("junit", "markdown", "html")
@@ -83,15 +82,11 @@ def _not_judged_if_refused() -> Iterator[None]:
         raise NotJudged(str(error)) from None
 
 
-class Fault(click.ParamType):  # type: ignore[type-arg]  # no subscript before click 8.4
+def fault(value: str) -> str:
     """A fault, as a rule has it."""
-
-    name = "FAULT"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if problem := fault_problem(value):
-            self.fail(problem, param, ctx)
-        return value
+    if problem := fault_problem(value):
+        raise click.BadParameter(problem)
+    return value
 
 
 @click.command
@@ -129,11 +124,11 @@ class Fault(click.ParamType):  # type: ignore[type-arg]  # no subscript before c
     "--fault",
     "faults",
     multiple=True,
-    type=Fault(),
+    type=fault,
     metavar="FAULT",
     help="Only this fault, in every request. Repeatable.",
 )
-@click.option("--deep", is_flag=True, help="Try every fault in every request: it takes four times as long.")
+@click.option("--deep", is_flag=True, help="Try every fault in every request: it takes five times as long.")
 @click.option(
     "--budget",
     type=Duration(1, 86_400),
@@ -141,9 +136,9 @@ class Fault(click.ParamType):  # type: ignore[type-arg]  # no subscript before c
 )
 @click.option(
     "--jobs",
-    type=Integer(1, _MAX_JOBS),
+    type=Integer(1, 96),
     metavar="N",
-    help="Maximum number of concurrent trials. [default: 96 with --tick, else 16; 64 if it is slow]",
+    help="Maximum number of concurrent trials. [default: 96 with --tick, else 16 to 90, by its pace]",
 )
 @click.option("--crash", is_flag=True, help="Kill the application of --run at many moments, too.")
 @click.option("--crash-with", metavar="CMD", help="Kill and start the application with this command instead.")
@@ -179,15 +174,12 @@ def verify(
     key: str,
     example: bool,
     scenario_file: Path | None,
-    junit: Path | None,
-    markdown: Path | None,
-    html: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
     """Test whether an application handles money safely.
 
-    Runs it through all scenarios and injects each kind of fault into each of its requests; then reports
+    Runs it through all scenarios and injects each kind of fault into its requests; then reports
     whether goods were delivered without payment, twice, or never, and whether a customer could have paid
     twice. Uses the server of --url or PAYMOCK_URL, or else a temporary one. For a first look: --example.
 
@@ -199,8 +191,8 @@ def verify(
     from paymock.verify.runner import Options
 
     calls = {name: settings.pop(name) for name in _CALLS}
-    missing = [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]
-    if missing:
+    files = {name: settings.pop(name) for name in _FILES}
+    if missing := [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]:
         raise click.UsageError(
             f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
             "comes of it, without an application: paymock verify --example"
@@ -209,7 +201,6 @@ def verify(
         raise click.UsageError(
             "--crash and --replicas need --run and --ready: what to start, and a URL of it."
         )
-    files = {"junit": junit, "markdown": markdown, "html": html}
     for path in filter(None, files.values()):
         is_new = not path.exists()
         if is_new or path.is_file() or path.is_dir():  # to open and close a pipe would end it for its reader
@@ -230,8 +221,6 @@ def verify(
     with ExitStack() as stack:
         is_started = example or calls["run_command"] is not None
         sandbox = stack.enter_context(_sandbox(ctx, url, key, scenario_file, stack, is_started=is_started))
-        if "deep" not in Options._fields:
-            settings["fulfil_at"], _ = settings["fulfil_at"][0], settings.pop("deep")
         options = Options(command=_repeated_command(ctx, sandbox.secret), **settings)
         try:
             application = _application(sandbox, options.budget, stack, example=example, **calls)
@@ -281,8 +270,7 @@ def _application(
     command, replicas = calls["run_command"], calls["replicas"]
     service: Service | ExternalService | None = None
     if command is not None:
-        service = Service(command, environment, calls["ready"], _READY_SECONDS, replicas)
-        stack.enter_context(service)
+        service = stack.enter_context(Service(command, environment, calls["ready"], _READY_SECONDS, replicas))
     if calls["crash_with"] is not None:
         service = ExternalService(partial(Caller(environment).call, calls["crash_with"]))
     how = calls["order"], calls["deliveries"], calls["tick"]
@@ -341,16 +329,16 @@ def _run(judge: "Verifier", *, with_bar: bool) -> None:
         for progress in judge.run():
             broken = f"{progress.broken} broke a rule about money" if progress.broken else ""
             counts = f"{progress.done} of {progress.planned} trials"
-            counts = "; ".join(filter(None, [counts, broken, getattr(progress, "waiting", "")]))
+            counts = "; ".join(filter(None, [counts, broken, progress.waiting]))
             if with_bar:
                 bar.label, bar.length, bar.finished = counts, progress.planned, False
                 bar.update(progress.done - bar.pos)
             elif time.monotonic() - shown_at >= _PROGRESS_SECONDS:
                 shown_at = time.monotonic()
                 echo_note(f"verify: {counts}")
-            events = [event + causes[0] for event, causes in judge.runner.events.items()]
+            events = [event + causes[0] for event, causes in judge.ledger.events.items()]
             news = {text: text for text in events}
-            for plan, violations in judge.runner.violations.items():
+            for plan, violations in judge.ledger.violations.items():
                 for rule, explanation in violations:
                     news.setdefault(rule, f"{rule}, not confirmed yet: {plan.token}: {explanation}")
             for text in [news[name] for name in news if name not in known]:
@@ -359,9 +347,7 @@ def _run(judge: "Verifier", *, with_bar: bool) -> None:
 
 
 def _show(report: "Report", files: Mapping[str, Path | None], *, as_json: bool) -> None:
-    """Write the report to files, by the name of their format, and print it in every case. Raises NotJudged if
-    a file cannot be written.
-    """
+    """Write the report to files by the name of their format, and print it in every case. Raises NotJudged."""
     from paymock.verify import report as formats
 
     try:

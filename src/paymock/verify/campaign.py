@@ -7,16 +7,20 @@ from paymock.client.http import monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.rules.faults import FaultKind
 from paymock.rules.scenarios import PaymentStatus
+from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
 from paymock.verify import batches
-from paymock.verify.findings import Findings
+from paymock.verify.batches import HALF_OUTAGE, SIDE_BY_SIDE, run_batches
+from paymock.verify.findings import TRIES, Findings, repeat
+from paymock.verify.ledger import Progress
+from paymock.verify.order import Order
 from paymock.verify.pacing import Application, InlineExecutor
 from paymock.verify.plans import (
-    BYSTANDERS,
     NEAR_DUE,
     Baseline,
     Batch,
-    Frequency,
+    Injection,
     Plan,
+    Request,
     frequencies,
     interleaved,
     parse_token,
@@ -24,10 +28,16 @@ from paymock.verify.plans import (
 )
 from paymock.verify.process import ExternalService
 from paymock.verify.report import Coverage, Report
-from paymock.verify.runner import SETTLE_SECONDS, Options, Progress, Runner
+from paymock.verify.runner import SETTLE_SECONDS, Options, Runner
+from paymock.verify.turns import together, until
 
-_SLOW_PACES = ((10.0, Frequency.EVERY_OPERATION), (2.0, Frequency.EVERY_STATUS))
-"""Seconds that an application takes for a state, and the most faults that are tried then."""
+_BATCH_NAMES = {"order": "3 at once", "orders": "side by side", "meet": "replicas", "hold": "overtaken reply"}
+
+_PROBED = (Request(CREATE_PAYMENT), Request(GET_PAYMENT, 0.0))
+"""The requests that are hurt at the very start, to see after how long the application comes back."""
+
+_RENEWED = ("happy_path", "no_payment_expired")  # scenarios of a payment that follows one that has expired
+_PROBES = 2  # so many orders for each of them: a pause counts that was seen twice
 
 
 def verify(
@@ -36,9 +46,10 @@ def verify(
     order: Callable[[str], object],
     deliveries: Callable[[str], int],
     tick: Callable[[], object] | None = None,
-    fulfil_at: str = "completed",
+    fulfil_at: str | Iterable[str] = "completed",
     scenarios: Iterable[str] | None = None,
     faults: Iterable[str] | None = None,
+    deep: bool = False,
     budget: float | None = None,
     only: str | None = None,
     crash: Callable[[], object] | None = None,
@@ -51,12 +62,13 @@ def verify(
     means that the customer was told of a failure, and orders again. `deliveries(order_id)` returns how often
     the goods of the order went out. `tick()` lets an application without a worker poll its open orders once;
     without `tick`, it polls by itself. All three are called from this thread, one after the other. Goods are
-    due once the payment is `fulfil_at`.
+    due once a payment is at a status of `fulfil_at`.
 
-    It tries outages of the service, then each request of the application with each of `faults` (default:
-    FAULTS) in each of `scenarios` (default: all of the server). `crash()` kills an application in a process
-    of its own, starts it again and returns when it is ready: then crashes are tried, too, after which orders
-    in flight are waited for up to `settle` seconds.
+    It tries outages of the service, then each of `faults` (default: FAULTS) on the requests of the
+    application in `scenarios` (default: all of the server): on the first request that shows each status, with
+    `deep` or chosen `faults` on all. `crash()` kills an application in a process of its own, starts it again
+    and returns when it is ready: then crashes are tried, too. An application that is silent is waited for up
+    to `settle` seconds.
     After `budget` seconds no trial begins any more, and those that run have ten more; with `fail_fast`, the
     run ends at the first finding about money. `only` repeats the trial of a finding's `token`. The clock of
     the sandbox stands still meanwhile. Raises ValueError for a status, scenario, fault or token that does not
@@ -65,10 +77,8 @@ def verify(
     sandbox.is_judged = True
     service = None if crash is None else ExternalService(crash)
     application = Application(order, deliveries, tick, InlineExecutor(), service=service)
-    options = Options(
-        fulfil_at, scenarios, faults, budget, only,
-        settle=settle, crash=crash is not None, fail_fast=fail_fast,
-    )  # fmt: skip
+    due = (fulfil_at,) if isinstance(fulfil_at, str) else tuple(fulfil_at)
+    options = Options(due, scenarios, faults, deep, budget, only, settle, fail_fast, crash is not None)
     with contextlib.closing(Verifier(sandbox, application, options)) as verifier:
         for _ in verifier.run():
             pass
@@ -76,92 +86,132 @@ def verify(
 
 
 class Verifier:
-    """The verification of one application. `run` yields whenever a trial has ended; `report` can be asked for
-    at any time. Raises what `verify` does.
-    """
+    """The verification of one application. `run` yields when a trial has ended. Raises what `verify` does."""
 
     def __init__(self, sandbox: Sandbox, application: Application, options: Options) -> None:
-        if options.fulfil_at not in [*PaymentStatus]:
-            raise ValueError(
-                f"fulfil_at must be one of {', '.join(PaymentStatus)}, not {options.fulfil_at!r}"
-            )
+        for status in options.fulfil_at or ("",):
+            if status not in [*PaymentStatus]:
+                raise ValueError(f"fulfil_at must be one of {', '.join(PaymentStatus)}, not {status!r}")
         self._sandbox = sandbox
         self._options = options
         self._only = None if options.only is None else parse_token(options.only)
         self._of_scenarios = 0
-        self._faults = frequencies(options.faults)
+        self._faults = frequencies(options.faults, deep=options.deep)
         self._speed = 0.0
         self._ended = False
-        self._left_out = ""
         self.runner = Runner(sandbox, application, options)
+        self.ledger = self.runner.ledger
         only, service = self._only, application.service
         if isinstance(only, Batch) and only.kind == "crash" and service is None:
             raise ValueError(f"{only.token} kills the application: that needs `crash`, or --run and --ready")
         if isinstance(only, Batch) and only.kind == "meet" and len(service.ports if service else ()) < 2:
             raise ValueError(f"{only.token} is about replicas: that needs --replicas")
         self.runner.scenarios = self._known_scenarios(options.scenarios)
-        self._batches = batches.Batches(self.runner)
-        self._tried: list[Batch] = []
-        self._findings = Findings(sandbox, self.runner, self._batches)
+        self._findings = Findings(sandbox, self.runner)
 
     def run(self) -> Iterator[Progress]:
+        runner, ledger = self.runner, self.ledger
         self._speed = self._sandbox.clock()["speed"]
         self._sandbox.freeze()
         frozen_at = self._sandbox.now()
-        self.runner.start()
-        for progress in self._run_all():
+        runner.start()
+        for progress in runner.drive(self._try_all()):
             yield progress
-            if self._options.fail_fast and self.runner.costs_money:
-                self.runner.undetermined["rest"] = "the run ended at the first violation (--fail-fast)"
+            if self._options.fail_fast and ledger.costs_money:
+                ledger.undetermined["rest"] = "the run ended at the first violation (--fail-fast)"
                 break
-        self.runner.final_check()
-        yield from self._findings.find()
-        yield from self._run_unknown_members()
+        for order in runner.recount(ledger.trials.values()):
+            ledger.violations[order.plan] = order.check(self._options.fulfil_at)
+        yield from runner.drive(self._conclude())
         if self._sandbox.clock()["speed"] or self._sandbox.now() != frozen_at:
-            self.runner.undetermined["clock"] = (
+            ledger.undetermined["clock"] = (
                 "the clock of the sandbox was moved during the run, for instance by a `sleep` that advances "
                 "it: the judge advances each payment itself"
             )
         self._ended = True
 
-    def _run_all(self) -> Iterator[Progress]:
+    async def _try_all(self) -> None:
         """Everything that is tried, the cheapest first."""
-        runner, only = self.runner, self._only
-        yield from self._run_baselines(runner.scenarios[:1], exclusive=True)
-        if not runner.baselines:
+        runner, ledger, only = self.runner, self.ledger, self._only
+        await self._run_baselines(runner.scenarios[:1], exclusive=True)
+        if ledger.baselines and only is not None:
+            await self._repeat(only if isinstance(only, Plan) else Plan(only.scenario, batch=only))
+        if not ledger.baselines or only is not None:
             return
-        if only is None and self._options.faults is None:
-            can_meet = runner.pacing.application.threads is not None
-            at_once = [Batch(runner.scenarios[0], "order", "3x")] if can_meet else []
-            yield from self._run_batches([*at_once, *batches.outages()], waits=False)
-        if isinstance(only, Batch):
-            return (yield from self._run_batches([only]))
-        yield from self._run_baselines(runner.scenarios[1:])
-        plans = [only] if only else self._plans()
-        plans = [plan for plan in plans if plan.injections]
-        if only and plans and not only.is_exclusive:
-            plans += BYSTANDERS
-        runner.plans += plans
-        together = interleaved([plan for plan in plans if not plan.is_exclusive])
-        exclusive = [plan for plan in plans if plan.is_exclusive]
-        yield runner.progress
-        yield from runner.run(together, must_hit=only is not None)
-        yield from runner.run(exclusive, exclusive=True, must_hit=only is not None)
-        if only is None:
-            yield from self._run_batches(self._crash_batches())
+        beside, outages, pacing = [], list[Batch](), runner.pacing
+        if self._options.faults is None:
+            self._begin_probes()
+            beside = [SIDE_BY_SIDE]
+            beside += [Batch(runner.scenarios[0], "order", "3x")] if pacing.application.threads else []
+            outages = batches.outages(polls_by_itself=pacing.polls_by_itself)
+        await together(
+            self._run_baselines(runner.scenarios[1:]), *(run_batches(runner, [one]) for one in beside)
+        )
+        await run_batches(runner, outages, waits=False)
+        baselines = [one for one in ledger.baselines.values() if one.scenario not in NEAR_DUE]
+        plans = [*single_faults(baselines, self._faults, self._options.fulfil_at)]
+        plans = [plan for plan in plans if plan not in pacing.patience.probes]
+        ledger.plans += plans
+        ledger.tell()
+        single = interleaved([plan for plan in plans if not plan.is_exclusive])
+        await together(runner.run(single), *(run_batches(runner, [one]) for one in self._batches_beside()))
+        await runner.run([plan for plan in plans if plan.is_exclusive], exclusive=True)
+        await run_batches(runner, self._crash_batches())
+        await until(lambda: not runner.active)
 
-    def _run_batches(self, tried: Sequence[Batch], *, waits: bool = True) -> Iterator[Progress]:
-        tried = [batch for batch in tried if batch not in self._tried]
-        self._tried += tried
-        yield from self._batches.run(tried, waits=waits)
+    async def _conclude(self) -> None:
+        """Make findings; then try unknown members in replies, which change no verdict."""
+        await self._findings.find()
+        ledger, options = self.ledger, self._options
+        sound = [one for one in ledger.baselines.values() if not ledger.violations[Plan(one.scenario)]]
+        ended_early = options.fail_fast and ledger.costs_money
+        if sound and not (self._only or options.faults is not None or ended_early or self.runner.is_over):
+            reads = [one for one in sound[0].requests if one.operation != CREATE_PAYMENT]
+            for request in {one.operation: one for one in reversed(reads)}.values():
+                plan = Plan(sound[0].scenario, (Injection(request, FaultKind.EXTRA),))
+                await self.runner.run([plan], exclusive=True)
+                ledger.undetermined.pop(plan, None)
+            await self._findings.find()
+
+    async def _repeat(self, plan: Plan) -> None:
+        """Repeat the trial of a token, up to some times: until it breaks a rule."""
+        ledger = self.ledger
+        for tries in range(TRIES):
+            is_broken = any(ledger.violations.values()) and (tries > 0 or plan in ledger.trials)
+            if not (is_broken or self.runner.is_over):
+                await repeat(self.runner, plan, ledger.record)
+
+    def _begin_probes(self) -> None:
+        """Hurt requests of orders that wait beside all others, for as long as the application is silent."""
+        runner, patience = self.runner, self.runner.pacing.patience
+        [first] = self.ledger.baselines
+        for request in _PROBED:
+            plan = Plan(first, (Injection(request, "status=503"),))
+            trials = [runner.trial_of(plan, is_patient=True) for _ in range(_PROBES)]
+            patience.probes[plan] = [trial.order for trial in trials]
+            for trial in trials:
+                runner.begin(trial, self.ledger.record)
+
+    def _batches_beside(self) -> list[Batch]:
+        """What hits its own orders only, and needs the baselines."""
+        tried, due, runner = [HALF_OUTAGE], self._due_baseline(), self.runner
+        if due and runner.pacing.polls_by_itself:
+            before = Request(GET_PAYMENT, due[0].age_before(due[1]))
+            tried.append(Batch(due[0].scenario, str(before), "hold"))
+        renewed = [name for name in _RENEWED if self.ledger.renews and name in runner.scenarios]
+        tried += [Batch(name, "renewal", "late") for name in renewed]
+        return tried if self._options.faults is None else []
 
     def _crash_batches(self) -> list[Batch]:
-        """Crashes and replicas, in the first scenario whose payment becomes what makes goods due."""
-        fulfil_at, service = self._options.fulfil_at, self.runner.service
-        fulfilled = [one for one in self.runner.baselines.values() if fulfil_at in one.statuses.values()]
-        if not fulfilled or service is None:
-            return []
-        return batches.crashes(fulfilled[0], fulfil_at, service, is_killed=self._options.crash)
+        """Crashes and replicas."""
+        due, service = self._due_baseline(), self.runner.service
+        tried = batches.crashes(*due, service, is_killed=self._options.crash) if due and service else []
+        return [batch for batch in tried if batch not in self.ledger.batches]
+
+    def _due_baseline(self) -> tuple[Baseline, float] | None:
+        """The first scenario in which goods become due, and at which age of the payment."""
+        ages = ((one, one.due_age(self._options.fulfil_at)) for one in self.ledger.baselines.values())
+        return next(((baseline, age) for baseline, age in ages if age is not None), None)
 
     def close(self) -> None:
         """Leave the sandbox as it was found, apart from the payments of the trials."""
@@ -174,37 +224,38 @@ class Verifier:
 
     def report(self) -> Report:
         """The report, or as much of it as is known before the end."""
-        runner = self.runner
-        findings, undetermined = self._findings.in_order(), [*runner.undetermined.values()]
+        runner, ledger = self.runner, self.ledger
+        findings = self._findings.in_order()
+        undetermined = [*ledger.undetermined.values(), *ledger.never_hit()]
         reason = "the application is gone" if runner.pacing.is_gone else "the budget has ended"
-        undetermined += [f"{token}: not begun, since {reason}" for token in runner.unstarted]
+        undetermined += [f"{token}: not begun, since {reason}" for token in ledger.unstarted]
         if not self._ended:
-            left = max(0, len(runner.plans) - len(runner.trials))
+            left = max(0, len(ledger.plans) - len(ledger.trials))
             undetermined.append(f"interrupted: at least {left} trials did not run")
             findings += self._findings.unconfirmed()
         return Report(
             findings=findings,
-            trials=len(runner.trials),
+            trials=len(ledger.trials.keys() - ledger.missed),
+            planned=len(ledger.plans),
             undetermined=undetermined,
-            scenarios=[*runner.baselines],
+            scenarios=[*ledger.baselines],
             notes=[*self._notes()],
             seconds=monotonic() - runner.began,
             command=self._options.command,
             coverage=self._coverage(),
-            not_judged=["double_delivery"] if self._batches.forgets else [],
-            partial=len(runner.scenarios) < self._of_scenarios
-            or bool(self._left_out or self._options.faults or self._only),
+            not_judged=["double_delivery"] if ledger.forgets else [],
+            partial=len(runner.scenarios) < self._of_scenarios or bool(self._options.faults or self._only),
         )
 
     def _coverage(self) -> Coverage:
-        runner = self.runner
-        names = {"order": "3 at once", "meet": "replicas", "hold": "overtaken reply"}
-        tried = [*dict.fromkeys(names.get(batch.kind, batch.kind) for batch in self._tried)]
+        runner, ledger = self.runner, self.ledger
+        kinds = ["meet" if one.action == "crash+one" else one.kind for one in ledger.batches]
+        tried = [*dict.fromkeys(_BATCH_NAMES.get(kind, kind) for kind in kinds)]
         options = {"crash": "--crash", "replicas": "--replicas 2"}
         if runner.pacing.application.threads is None:
             options["3 at once"] = "by the command"
         return Coverage(
-            scenarios=len([name for name in runner.baselines if name not in NEAR_DUE]),
+            scenarios=len([name for name in ledger.baselines if name not in NEAR_DUE]),
             of_scenarios=self._of_scenarios,
             faults=len(self._faults if self._only is None else getattr(self._only, "injections", ())),
             batches=tried,
@@ -216,8 +267,10 @@ class Verifier:
             known = [scenario["name"] for scenario in self._sandbox.scenarios()]
         self._of_scenarios = len(known)
         chosen = [*names] if names is not None else known
-        if self._only is not None and not (isinstance(self._only, Batch) and self._only.is_parked):
+        if self._only is not None and self._only.scenario != "*":
             chosen = [self._only.scenario]
+        elif isinstance(self._only, Plan):
+            chosen = ["*"]
         if not chosen:
             raise ValueError("scenarios must name at least one scenario")
         for name in chosen:
@@ -225,71 +278,46 @@ class Verifier:
                 raise ValueError(f"there is no scenario {name!r}; there are {', '.join(known)}")
         return chosen
 
-    def _run_baselines(self, scenarios: Iterable[str], *, exclusive: bool = False) -> Iterator[Progress]:
+    async def _run_baselines(self, scenarios: Sequence[str], *, exclusive: bool = False) -> None:
         """Run scenarios without faults: the first one alone, so that requests about no order count."""
-        runner = self.runner
+        runner, ledger = self.runner, self.ledger
         plans = [Plan(scenario) for scenario in scenarios]
         if not exclusive and self._only is None and self._options.faults is None:
             plans += [Plan(name) for name in NEAR_DUE]
-        runner.plans += plans
-        yield from runner.run(plans, exclusive=exclusive)
-        ended = [runner.trials[plan] for plan in plans if plan in runner.trials]
-        yield from runner.run([trial.plan for trial in ended if trial.incident])
+        ledger.plans += plans
+        await runner.run(plans, exclusive=exclusive)
+        await runner.run([plan for plan in plans if plan in ledger.trials and ledger.trials[plan].incident])
         for plan in plans:
-            trial = runner.trials.get(plan)
-            if trial is not None and not trial.problems:
-                requests = trial.requests
-                if runner.pacing.polls_by_itself:  # it may send the same once or twice, as it happens
-                    requests = tuple(request for request in requests if request.number == 1)
-                runner.baselines[plan.scenario] = Baseline(plan.scenario, requests, trial.states)
+            order = ledger.trials.get(plan)
+            if order is not None and not order.problems:
+                requests = self._requests_of(order)
+                ledger.baselines[plan.scenario] = Baseline(plan.scenario, requests, order.states)
+                ledger.renews |= len(order.payments) > 1 and not ledger.breaks(plan, "double_payment")
                 if exclusive:
-                    runner.pacing.pace = trial.longest_pause
+                    runner.pacing.patience.pace = order.longest_pause
 
-    def _run_unknown_members(self) -> Iterator[Progress]:
-        """Try unknown members in replies, when all the rest is known: they are worth advice, and whatever
-        they do to the application, they change no verdict.
-        """
-        options, runner = self._options, self.runner
-        if self._only or options.faults is not None or (options.fail_fast and runner.costs_money):
-            return
-        sound = [one for one in runner.baselines.values() if not runner.violations[Plan(one.scenario)]]
-        for plan in single_faults(sound, {FaultKind.EXTRA: Frequency.EVERY_OPERATION}):
-            request = plan.injections[0].request
-            is_first = request.number == 1 and not request.operation.startswith("create")
-            if is_first and not runner.pacing.is_gone:
-                runner.plans.append(plan)
-                yield from runner.run([plan], exclusive=True)
-                runner.undetermined.pop(plan, None)
-        yield from self._findings.find()
-
-    def _plans(self) -> list[Plan]:
-        """The plans with faults, each once: of a slow application, those that tell most."""
-        baselines = [one for one in self.runner.baselines.values() if one.scenario not in NEAR_DUE]
-        plans, pace = [*single_faults(baselines, self._faults)], self.runner.pacing.pace or 0.0
-        fewest = next((frequency for seconds, frequency in _SLOW_PACES if pace > seconds), None)
-        if fewest is None or self._options.faults is not None:
-            return plans
-        faults = {fault: max(frequency, fewest) for fault, frequency in self._faults.items()}
-        telling = [*single_faults(baselines, faults)]
-        if left_out := len(plans) - len(telling):
-            self._left_out = f"the application polls every {pace:.0f} s: {left_out} trials were left out"
-        return telling
+    def _requests_of(self, order: Order) -> tuple[Request, ...]:
+        """The requests to inject faults into: one that polls may send the same twice, as it happens."""
+        requests, fulfil_at = order.requests, self._options.fulfil_at
+        if not self.runner.pacing.polls_by_itself:
+            return requests
+        return tuple(
+            one for one in requests if one.number == 1 or order.states.get(one.at or 0.0) in fulfil_at
+        )
 
     def _notes(self) -> Iterator[str]:
-        runner, errors = self.runner, self.runner.pacing.tick_errors
+        ledger, errors, only = self.ledger, self.runner.pacing.tick_errors, self._only
         if errors:
             yield f"`tick` failed {len(errors)} times, the last time with {errors[-1]}"
-        only = self._only
-        tried = [one for one in runner.violations if only in (one, one.batch)]
-        if only and tried and not any(runner.violations[one] for one in tried):
-            yield (
-                f"{only.token} broke no rule: this does not prove that there is no bug that needs "
-                "other orders at the same time"
-            )
-        never = [scenario for scenario in runner.scenarios if scenario not in runner.baselines]
+        tried = [one for one in ledger.violations if only in (one, one.batch)]
+        if only and tried and not any(ledger.violations[one] for one in tried):
+            proves = "this does not prove that there is no bug that needs other orders at the same time"
+            yield f"{only.token} broke no rule: {proves}"
+        never = [scenario for scenario in self.runner.scenarios if scenario not in ledger.baselines]
         if never:
             yield f"scenarios that could not be tried: {', '.join(never)}"
-        yield from runner.notes
-        yield from filter(None, [self._left_out])
-        for event, causes in runner.events.items():
+        missed = {f"{one.injections[0].request} in {one.scenario}" for one in ledger.missed}
+        yield from (f"{request}: it was sent once, and not again" for request in sorted(missed))
+        yield from ledger.notes
+        for event, causes in ledger.events.items():
             yield event + (f" {len(causes)} times, first" if len(causes) > 1 else "") + causes[0]

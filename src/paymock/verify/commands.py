@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
 from itertools import cycle
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from paymock.client.http import monotonic
@@ -31,8 +30,6 @@ from paymock.verify.process import (
     spawn,
 )
 from paymock.verify.runner import GRACE_SECONDS
-
-T = TypeVar("T")
 
 _REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE)[ \t]+(https?://\S+)")
 _CALL_SECONDS = 120.0
@@ -52,9 +49,8 @@ def application_of(
     budget: float | None = None,
     service: Service | ExternalService | None = None,
 ) -> Iterator[Application]:
-    """The application behind these commands and requests, which runs as `service`, if the judge can restart
-    it. Without a `tick`, several calls run at a time. Each may take what is left of the `budget`, in seconds,
-    and GRACE_SECONDS more. Commands that still run at the end are killed.
+    """The application behind these commands and requests; `service` can restart it. Without a `tick`, several
+    calls run at a time. Each has the rest of the `budget` and GRACE_SECONDS more; the end kills commands.
     """
     deadline = math.inf if budget is None else monotonic() + budget + GRACE_SECONDS
     caller = Caller(environment, deadline, service.ports if service else ())
@@ -70,14 +66,10 @@ def application_of(
         )
     finally:
         caller.close()
-        threads.shutdown()
 
 
 class Caller:
-    """Carries out calls: commands of the shell, to whose environment `environment` is added, and HTTP
-    requests like `POST http://127.0.0.1:8000/orders/{order_id}`. Each ends at the `deadline`, a time of the
-    monotonic clock. `{port}` is one of the `ports` of its replicas, by turns. Thread-safe.
-    """
+    """Carries out commands and HTTP requests, until a `deadline` of the monotonic clock. Thread-safe."""
 
     def __init__(
         self, environment: Mapping[str, str], deadline: float = math.inf, ports: Sequence[int] = ()
@@ -93,8 +85,7 @@ class Caller:
             raise CallFailed(f"{text}: not run, since the budget has ended")
         port = next(self._ports, None)
         text = text if port is None else text.replace("{port}", str(port))
-        request = _REQUEST.fullmatch(text.strip())
-        if request:
+        if request := _REQUEST.fullmatch(text.strip()):
             url = request[2].replace("{order_id}", quote(order_id, safe=""))
             return _send(request[1], url, self._seconds_left)
         return self._run(text, order_id)
@@ -111,20 +102,17 @@ class Caller:
 
     def _run(self, text: str, order_id: str) -> str:
         command = text.replace("{order_id}", shlex.quote(order_id))
-        environment = {**self._environment, "ORDER_ID": order_id}
         process: Process | None = None
         try:
             with deferred_interrupts():
-                process = spawn(command, environment, subprocess.PIPE)
+                process = spawn(command, {**self._environment, "ORDER_ID": order_id}, subprocess.PIPE)
                 self._processes.add(process)  # before the time is read, lest `close` in between is missed
             output, messages = process.communicate(timeout=self._seconds_left)
-        except BaseException as error:
-            if process is not None:
-                kill(process)
-            if isinstance(error, OSError | subprocess.TimeoutExpired):
-                raise CallFailed(f"{text}: {error}") from None
-            raise
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CallFailed(f"{text}: {error}") from None
         finally:
+            if process is not None and process.returncode is None:
+                kill(process)
             self._processes.discard(process)
         if process.returncode:
             last = messages.decode(errors="replace").strip().splitlines()[-1:]
@@ -144,29 +132,20 @@ def parse_count(text: str) -> int:
 
 
 class _DaemonThreads(Executor):
-    """Runs calls side by side, in threads that do not keep the program from ending, as those of a
-    ThreadPoolExecutor would: a request may hang.
-    """
+    """Runs calls side by side. Unlike the threads of a ThreadPoolExecutor, one that hangs delays no exit."""
 
     def __init__(self, count: int) -> None:
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._count = count
-        for _ in range(count):
-            threading.Thread(target=self._run_calls, daemon=True).start()
+        self._free = threading.Semaphore(count)
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        future: Future[T] = Future()
-        self._calls.put(partial(complete, future, fn, *args, **kwargs))
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            with self._free:
+                complete(future, fn, *args, **kwargs)
+
+        threading.Thread(target=run, daemon=True).start()
         return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Let the threads end after the calls that there are; wait for none."""
-        for _ in range(self._count):
-            self._calls.put(None)
-
-    def _run_calls(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
 
 
 def _send(method: str, url: str, seconds: float) -> str:

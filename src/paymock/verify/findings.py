@@ -1,409 +1,326 @@
-"""Findings: violations, grouped by their kind, with the smallest plan that shows each, seen once more."""
+"""Findings: violations by their kind, each with the smallest plan that shows it. None about money without
+its token having been run again and seen. A fault is blamed only if the journal of the order shows it, and
+if orders side by side without it do not break the rule as well.
+"""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from paymock.client.http import Json
+from msgspec import to_builtins
+
 from paymock.client.sandbox import Sandbox
-from paymock.rules.faults import FaultKind
-from paymock.schemas.public import OPERATION_IDS, PAYMENT_READS
-from paymock.text import shell_word
-from paymock.verify.batches import Batches
+from paymock.schemas.public import OPERATION_IDS
+from paymock.text import shell_word, without_key
+from paymock.verify.batches import SIDE_BY_SIDE, run_batches
 from paymock.verify.oracle import RULES, Severity, Violation
-from paymock.verify.plans import BYSTANDERS, NEAR_DUE, Batch, Plan
+from paymock.verify.order import Order
+from paymock.verify.plans import BYSTANDERS, NEAR_DUE, Plan, parse_token
 from paymock.verify.report import Finding
-from paymock.verify.runner import Progress, Runner
-from paymock.verify.trial import Trial
+from paymock.verify.runner import Runner
+from paymock.verify.story import cause_of, mixed_up_with, neighbors_of, payment_of, story_of
 
 _APPLICATION = "application"
 """In place of an operation: the application as a whole was hit, since a fault ended or silenced it."""
 
-_TRIES = 3
-"""How often a violation that rests on the time that passed is tried to be seen again."""
+_FACTS = ("key_not_reused", "key_conflict", "polls_forever")
+"""Advice that needs no repetition: the requests are in the journal."""
 
-_TIMED = ("lost_sale", "gives_up", "ignores_retry_after", "breaks_on_new_fields")
-"""The rules that rest on the time that passed."""
+_BY_SILENCE = ("lost_sale", "lost_order", "gives_up", "late_money_unseen")
+"""What silence proves, as long as it lasts."""
 
-_CHANCE = ("lost_sale", "double_delivery")
-"""The rules that a race may break, whatever fault there is."""
+_TIMES_CHANCE = 3  # so many times more often than without a fault must a batch break a rule to be its cause
+TRIES = 3  # how often a violation is tried to be seen again
+_NO_FAULT = Plan("*", batch=SIDE_BY_SIDE)
 
-_OFTEN = 3
-"""So many orders that break a rule by the same event have shown it again and again."""
 
-_BASELINE_RUNS = 16
-"""How many trials without a fault run side by side before a fault is blamed for what a race may do."""
+class Group(NamedTuple):
+    """A kind of violation: the rule, and what was hit: the operations whose requests got a fault, the kind of
+    a batch, or the application as a whole; nothing where no fault had a part in it.
+    """
 
-_Group = tuple[str, tuple[str, ...]]
-"""A kind of violation: the rule, and the operations whose requests got a fault, or what hit a batch of
-orders; nothing where the scenario breaks the rule without a fault.
-"""
+    rule: str
+    hit: tuple[str, ...]
+
+    @property
+    def is_application(self) -> bool:
+        return self.hit == (_APPLICATION,)
+
+    @property
+    def is_requests(self) -> bool:
+        return bool(self.hit) and {*self.hit} <= {*OPERATION_IDS}
+
+    @property
+    def costs_money(self) -> bool:
+        return RULES[self.rule].severity is Severity.MONEY
+
+
+Sighting = tuple[Order, Violation]
+"""An order that broke a rule, and how."""
+
+
+async def repeat(
+    runner: Runner, plan: Plan, record: Callable[[Order], object] = lambda _: None, *, is_patient: bool = True
+) -> list[Order]:
+    """Run what the token of a plan stands for, with a close look and all patience; return all orders."""
+    runner.revive()
+    if plan.batch:
+        earlier = len(runner.ledger.orders)
+        await run_batches(runner, [plan.batch])
+        orders = runner.ledger.orders[earlier:]
+        runner.recount(orders)
+        return orders
+    beside = [] if plan.is_exclusive or not plan.injections else BYSTANDERS
+    return await runner.run_once(
+        [plan, *beside], exclusive=plan.is_exclusive, record=record,
+        is_watched=True, is_patient=is_patient, is_held=True,
+    )  # fmt: skip
 
 
 class Findings:
-    """What `runner` has found."""
+    """What the trials of `runner` have shown."""
 
-    def __init__(self, sandbox: Sandbox, runner: Runner, batches: Batches) -> None:
+    def __init__(self, sandbox: Sandbox, runner: Runner) -> None:
         self.confirmed: list[Finding] = []
-        self._sandbox = sandbox
-        self._runner = runner
-        self._batches = batches
-        self._examined: set[_Group] = set()
-        self._flaky: set[str] = set()
-        """The rules that are broken by chance, with whatever fault."""
-        self._baseline_runs: dict[str, list[Trial]] = {}
+        self._sandbox, self._runner, self._ledger = sandbox, runner, runner.ledger
+        self._examined: set[Group] = set()
+        self._shown: dict[str, set[tuple[str, str]]] = {}
+        """By rule, the operations and faults of what has become a finding."""
 
-    def find(self) -> Iterator[Progress]:
-        """Make a finding of each group: of the smallest plan that shows it, run once more with a close look.
-        The first runs are side by side: each waits for what is lost.
-        """
-        runner = self._runner
-        while groups := self._pending_groups():
-            smallest_plans = {}
+    async def find(self) -> None:
+        """Make a finding of each group: of the smallest plan that shows it, when that was seen once more."""
+        runner, options = self._runner, self._runner.options
+        if options.only is None and any(one.costs_money and one.hit for one in self._pending()):
+            await run_batches(runner, [SIDE_BY_SIDE])
+        while groups := self._pending():
+            smallest = {group: await self._smallest_plan(group, plans) for group, plans in groups.items()}
+            once: dict[Plan, Order] = {}
+            for is_patient in (False, True):
+                single = dict.fromkeys(
+                    plan
+                    for group, plan in smallest.items()
+                    if group.is_requests and self._needs_patience(plan, group.rule) == is_patient
+                    and not (plan.is_exclusive or group.rule in _FACTS or options.only)
+                )  # fmt: skip
+                orders = await runner.run_once(single, is_watched=True, is_patient=is_patient)
+                once |= {order.plan: order for order in orders}
             for group, plans in groups.items():
-                if group[1] == (_APPLICATION,):
-                    smallest_plans[group] = self._culprits(plans)[0]
-                else:
-                    smallest_plans[group] = yield from self._shrink(self._smallest(plans, group[0]), group[0])
-            single = dict.fromkeys(
-                plan
-                for group, plan in smallest_plans.items()
-                if not (plan.batch or plan.is_exclusive or group[1] == (_APPLICATION,))
-            )
-            repeated_once = {trial.plan: trial for trial in runner.run_once(single, record_deliveries=True)}
-            for group, plans in groups.items():
-                if group not in self._pending_groups() or self._is_reported(group):
-                    self._examined.add(group)
+                if group in self._examined:  # told with another rule
                     continue
-                rule, plan = group[0], smallest_plans[group]
-                by_chance = None
-                if group[1] == (_APPLICATION,):
-                    confirmed = yield from self._confirm_culprit(plan, plans, rule)
-                else:
-                    by_chance = yield from self._find_flaky(rule, plan)
-                    first = by_chance or repeated_once.get(plan)
-                    confirmed = self._seen([first], rule) if first else None
-                    if confirmed is None:
-                        confirmed = yield from self._confirm(plan, plans, rule)
-                self._add_finding(group, plans, plan, confirmed, by_chance=by_chance is not None)
-                if self._runner.options.fail_fast and self._runner.costs_money:
+                self._examined.add(group)
+                if not self._is_hidden(group, plans):
+                    first = once.get(smallest[group])
+                    self._add(group, plans, *await self._seen_again(group, smallest[group], plans, first))
+                if options.fail_fast and any(one.is_money for one in self.confirmed):
                     return
 
-    def _add_finding(
-        self,
-        group: _Group,
-        plans: Sequence[Plan],
-        plan: Plan,
-        confirmed: tuple[Trial, Violation] | None,
-        *,
-        by_chance: bool,
-    ) -> None:
-        rule, runner = group[0], self._runner
-        self._examined.add(group)
-        may_be_gone = (
-            rule in _TIMED and not plan.batch and not runner.pacing.is_gone and runner.seconds_left() > 0
-        )
-        if confirmed is None and may_be_gone:
-            if RULES[rule].severity is Severity.MONEY:
-                runner.undetermined[plan] = f"{plan.token}: {rule} was not seen again"
-            return
-        if confirmed is None and runner.seconds_left() <= 0:
-            reason = f"{plan.token}: {rule} was not repeated within the budget"
-            runner.undetermined[reason] = reason
-        alike = {_hits(one) for one in plans}
-        tried = [one for one in runner.trials if _hits(one) in alike]
-        if group[1] == (_APPLICATION,):
-            tried = [one for one, trial in runner.trials.items() if trial.incident]
-        if by_chance:
-            plans = [one for one in runner.trials if self._breaks(one, rule) and one.batch is None]
-            tried = [one for one in runner.trials if one.batch is None]
-            self._flaky.add(rule)
-        smallest = self._smallest(plans, rule)
-        trial, violation = confirmed or (runner.trials[smallest], self._violation(smallest, rule))
-        culprit = plan if group[1] == (_APPLICATION,) else None
-        also = [
-            one.rule
-            for one in trial.check()
-            if one.rule != rule
-            and RULES[one.rule].severity is Severity.ADVICE
-            and (one.rule, group[1]) not in self._examined
-        ]
-        self._examined.update((name, group[1]) for name in also)
-        if by_chance:
-            share = f"This happened in {len(plans)} of {len(tried)} trials, with whatever fault."
-            violation = violation._replace(explanation=f"{violation.explanation} {share}")
-        finding = self._finding(
-            trial,
-            violation,
-            len(plans),
-            plan=culprit,
-            tried=len(tried),
-            also=[*dict.fromkeys(also)],
-            repeated=confirmed is not None,
-        )
-        self.confirmed.append(finding)
-
-    def in_order(self) -> list[Finding]:
-        """What was confirmed: by rules, and what has been shown most often first."""
-        order = [*RULES]
-        return sorted(
-            self.confirmed, key=lambda one: (order.index(one.rule), -one.occurrences / (one.tried or 1))
-        )
-
-    def unconfirmed(self) -> Iterator[Finding]:
-        """What has been found when the run is interrupted."""
-        for (rule, _), plans in self._pending_groups().items():
-            plan = self._smallest(plans, rule)
-            yield self._finding(
-                self._runner.trials[plan], self._violation(plan, rule), len(plans), repeated=False
-            )
-
-    def _pending_groups(self) -> dict[_Group, list[Plan]]:
+    def _pending(self) -> dict[Group, list[Plan]]:
         """The plans that broke a rule, by groups of which there is no finding yet, in the order of RULES."""
-        groups: dict[_Group, list[Plan]] = {}
-        for plan, violations in self._runner.violations.items():
+        groups: dict[Group, list[Plan]] = {}
+        for plan, violations in self._ledger.violations.items():
             for rule in dict.fromkeys(violation.rule for violation in violations):
-                trial = self._runner.trials[plan]
-                is_inherent = self._breaks(Plan(plan.scenario), rule) and not trial.culprit
-                hurt = {plan.batch.kind} if plan.batch else {one.request.operation for one in plan.injections}
-                if trial.culprit:  # whose fault has hit other orders, too
-                    hurt = {_APPLICATION}
-                groups.setdefault((rule, () if is_inherent else tuple(sorted(hurt))), []).append(plan)
-        order = [*RULES]
-        return {
-            group: groups[group]
-            for group in sorted(groups, key=lambda group: (order.index(group[0]), group[1]))
-            if group not in self._examined
-            and not (group[0] in self._flaky and {*group[1]} <= {*OPERATION_IDS})
-        }
+                groups.setdefault(Group(rule, self._hit_by(plan, rule)), []).append(plan)
+        rules = [*RULES]
+        left = [group for group in groups if group not in self._examined]
+        left.sort(key=lambda one: (rules.index(one.rule), len(one.hit), not one.is_requests))
+        return {group: groups[group] for group in left}
 
-    def _culprits(self, plans: Sequence[Plan]) -> list[Plan]:
-        """The plans whose faults ended or silenced the application, those with a single fault first."""
-        counts = Counter(self._runner.trials[plan].culprit for plan in plans)
-        return sorted(filter(None, counts), key=lambda plan: (plan.batch is not None, -counts[plan]))
+    def _hit_by(self, plan: Plan, rule: str) -> tuple[str, ...]:
+        """What may have broken the rule: only faults that the journal of the order shows."""
+        order = self._ledger.trials[plan]
+        if order.culprit:  # whose fault has hit other orders, too
+            return (_APPLICATION,)
+        if plan.batch == SIDE_BY_SIDE or self._ledger.breaks(Plan(plan.scenario), rule):
+            return ()
+        if plan.batch:
+            return (plan.batch.kind,)
+        hit = [one for one in plan.injections if one not in order.missed]
+        return tuple(sorted({one.request.operation for one in hit}))
 
-    def _confirm_culprit(
-        self, plan: Plan, plans: Sequence[Plan], rule: str
-    ) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
-        """Run a plan again that ended or silenced the application, beside orders that get no fault; unless it
-        has cost several already.
+    def _chance(self, rule: str) -> float:
+        """The share of orders side by side, without a fault, that break the rule where one alone does not."""
+        ledger = self._ledger
+        beside = [one for one in ledger.violations if one.batch == SIDE_BY_SIDE]
+        alone = {one.scenario for one in beside if ledger.breaks(Plan(one.scenario), rule)}
+        broken = sum(ledger.breaks(one, rule) and one.scenario not in alone for one in beside)
+        return broken / (len(beside) or 1)
+
+    def _is_hidden(self, group: Group, plans: Sequence[Plan]) -> bool:
+        """Whether what an outage has broken needs no finding: each of its orders carries a fault of a finding
+        that is shown; or a batch breaks the rule not more often than chance does. Advice is given once.
         """
-        if len(plans) >= _OFTEN:
-            return self._seen([self._runner.trials[self._smallest(plans, rule)]], rule)
-        if plan.batch is not None:
-            return (yield from self._confirm_batch(plan.batch, rule))
-        trials = [*self._runner.run_once([plan, *BYSTANDERS], record_deliveries=True)]
-        yield self._runner.progress
-        return self._seen(trials, rule)
+        shown = self._shown.get(group.rule, set())
+        if group.is_requests or not group.costs_money:
+            return bool(shown) and not group.is_requests
+        kinds = [one for one in self._ledger.trials if one.batch and (one.batch.kind,) == group.hit]
+        if len(plans) <= _TIMES_CHANCE * self._chance(group.rule) * len(kinds):
+            return True
+        for order in (self._ledger.trials[plan] for plan in plans):
+            batch = (order.culprit or order.plan).batch
+            is_shown = any((entry.operation, entry.fault) in shown for entry in order.entries)
+            if batch is None or batch.kind != "outage" or not is_shown:
+                return False
+        return True
 
-    def _is_reported(self, group: _Group) -> bool:
-        """Whether less has been found to cause what a batch causes, too: all but a crash have one cause."""
-        is_batch = not {*group[1]} <= {*OPERATION_IDS, "crash", _APPLICATION}
-        return is_batch and any(one.rule == group[0] for one in self.confirmed)
+    def _best(self, plans: Sequence[Plan], rule: str) -> Plan:
+        """The best example: few faults, goods that are never due, and a fault in the last request."""
 
-    def _breaks(self, plan: Plan, rule: str) -> bool:
-        return any(violation.rule == rule for violation in self._runner.violations.get(plan, []))
-
-    def _violation(self, plan: Plan, rule: str) -> Violation:
-        return next(one for one in self._runner.violations[plan] if one.rule == rule)
-
-    def _smallest(self, plans: Sequence[Plan], rule: str) -> Plan:
-        """The best example: few faults, and goods that are never due first; and one whose last request before
-        a silence was the one with the fault.
-        """
-
-        def rank(plan: Plan) -> tuple[int, int, int, int, bool, bool, int]:
-            trial = self._runner.trials[plan]
+        def rank(plan: Plan) -> tuple[int, int, int, bool, bool, int]:
+            order = self._ledger.trials[plan]
             times = sum(injection.times for injection in plan.injections)
-            is_early = rule == "free_goods" and self._runner.options.fulfil_at in trial.statuses
-            goes_on = bool(trial.entries) and trial.entries[-1]["fault"] is None
-            index = self._runner.plans.index(plan)
-            parked = 1 + plan.batch.is_parked if plan.batch else 0
-            crashes = len(trial.marks) if plan.batch else 0
-            return parked, crashes, len(plan.injections), times, is_early, goes_on, index
+            is_early = rule == "free_goods" and not order.reached.isdisjoint(self._ledger.fulfil_at)
+            goes_on = bool(order.entries) and order.entries[-1].fault is None
+            parked, crashes = (1 + plan.batch.is_parked, len(order.marks)) if plan.batch else (0, 0)
+            return parked, crashes, times, is_early, goes_on, self._ledger.plans.index(plan)
 
         return min(plans, key=rank)
 
-    def _shrink(self, plan: Plan, rule: str) -> Generator[Progress, None, Plan]:
-        """Return the smallest plan that still breaks the rule."""
-        for smaller in plan.smaller:
-            if smaller not in self._runner.trials:
-                self._runner.plans.append(smaller)
-                yield from self._runner.run([smaller], exclusive=smaller.is_exclusive)
-            if self._breaks(smaller, rule):
-                return (yield from self._shrink(smaller, rule))
+    async def _smallest_plan(self, group: Group, plans: Sequence[Plan]) -> Plan:
+        """The smallest plan that breaks the rule, or the one that silences the application most often."""
+        if self._runner.options.only:
+            token = parse_token(self._runner.options.only)
+            plan = token if isinstance(token, Plan) else Plan(token.scenario, batch=token)
+        elif group.is_application:
+            counts = Counter(filter(None, (self._ledger.trials[plan].culprit for plan in plans)))
+            return min(counts, key=lambda plan: (plan.batch is not None, -counts[plan]))
+        else:
+            plan = self._best(plans, group.rule)
+            if not group.hit:
+                return _NO_FAULT if plan.injections or plan.batch else plan
+        left = [*plan.smaller]
+        while left:
+            smaller = left.pop(0)
+            if smaller not in self._ledger.trials:
+                await self._runner.run([smaller], exclusive=smaller.is_exclusive)
+            if self._ledger.breaks(smaller, group.rule):
+                plan, left = smaller, [*smaller.smaller]
         return plan
 
-    def _find_flaky(self, rule: str, plan: Plan) -> Generator[Progress, None, Trial | None]:
-        """Run the scenario of a plan without its faults, many times side by side, and return a trial that
-        breaks the rule all the same.
+    def _needs_patience(self, plan: Plan, rule: str) -> bool:
+        """Whether the rule rests on a silence that has not been waited for up to `settle` yet."""
+        return rule in _BY_SILENCE and self._ledger.trials[plan].waited < self._runner.options.settle
+
+    async def _seen_again(
+        self, group: Group, plan: Plan, plans: Sequence[Plan], first: Order | None
+    ) -> tuple[Plan, Sighting | None]:
+        """Run the token of a plan again, until it has broken the rule, or if that happens by chance as well,
+        each time. If it has not, run what other orders suffered at the same time, beside orders without a
+        fault. Returns the plan whose token has shown it.
         """
-        if rule not in _CHANCE or plan.batch or not plan.injections:
-            return None
-        if plan.scenario not in self._baseline_runs:
-            plans = [Plan(plan.scenario)] * _BASELINE_RUNS
-            self._baseline_runs[plan.scenario] = [*self._runner.run_once(plans)]
-            yield self._runner.progress
-        found = self._seen(self._baseline_runs[plan.scenario], rule)
-        return found and found[0]
+        rule, ledger, runner = group.rule, self._ledger, self._runner
+        best = self._best(plans, rule)
+        if runner.options.only or rule in _FACTS:  # this run repeats a finding; or the journal proves it
+            return plan, (ledger.trials[best], ledger.violation(best, rule))
+        of_any = group.is_application or plan.batch is not None
+        is_chance = bool(group.hit) and self._chance(rule) > 0
+        seen = self._seen([first] if first else [], rule)
+        is_patient = self._needs_patience(best, rule)
+        for tries in range(TRIES):
+            if runner.pacing.is_gone or (seen and not is_chance) or (tries and not group.costs_money):
+                break
+            orders = await repeat(runner, plan, is_patient=is_patient)
+            seen = self._seen(orders if of_any else [one for one in orders if one.plan == plan], rule)
+            if not seen and is_chance:
+                break
+        if seen or is_chance or not group.costs_money or (of_any and group.hit):
+            return plan, seen
+        order = ledger.trials[best]
+        meanwhile = [one for one in ledger.orders if order.placed_at <= one.faulted_at <= order.ended_at]
+        meanwhile.sort(key=lambda one: -one.faulted_at)
+        hurt = dict.fromkeys(one.plan for one in meanwhile if one.plan.injections and one.plan != best)
+        for suspect in [*[_NO_FAULT] * (not of_any), *hurt][:TRIES]:
+            orders = await repeat(runner, suspect, is_patient=is_patient)
+            if seen := self._seen([one for one in orders if one.plan != suspect], rule):
+                return suspect, seen
+        return best, None
 
-    def _confirm(
-        self, plan: Plan, plans: Sequence[Plan], rule: str
-    ) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
-        """Run the plan again, alone, with a close look and all patience; else all `plans` that broke the
-        rule, since it may take several orders at a time. Return a trial and its violation; None if it did not
-        happen again.
-        """
-        runner = self._runner
-        if plan.batch is not None:
-            often = Counter(one.batch for one in plans if one.batch).most_common(
-                1 if rule in _TIMED else _TRIES
-            )
-            for batch, count in often:
-                if count >= _OFTEN:
-                    return self._seen((runner.trials[one] for one in plans if one.batch == batch), rule)
-                confirmed = yield from self._confirm_batch(batch, rule)
-                if confirmed is not None:
-                    return confirmed
-            return None
-        rounds = [([plan], True)] * _TRIES
-        if RULES[rule].severity is Severity.MONEY:
-            rounds.append(([one for one in plans if one.batch is None], False))
-        for repeated, exclusive in rounds:
-            trials = [*runner.run_once(repeated, exclusive=exclusive, record_deliveries=True)]
-            yield runner.progress
-            confirmed = self._seen(trials, rule)
-            if confirmed is not None:
-                return confirmed
-        return None
-
-    def _confirm_batch(
-        self, batch: Batch, rule: str
-    ) -> Generator[Progress, None, tuple[Trial, Violation] | None]:
-        earlier = len(self._runner.trials)
-        yield from self._batches.run([batch])
-        return self._seen([*self._runner.trials.values()][earlier:], rule)
-
-    def _seen(self, trials: Iterable[Trial], rule: str) -> tuple[Trial, Violation] | None:
-        """The first of these trials that breaks the rule, and how."""
-        found = None
-        for trial in trials:
-            violations = trial.check()
-            # Only a close look shows goods that went out before the payment was made.
-            if trial.plan in self._runner.trials and not trial.plan.batch:
-                known = self._runner.violations.setdefault(trial.plan, [])
-                known += [one for one in violations if not self._breaks(trial.plan, one.rule)]
+    def _seen(self, orders: Iterable[Order], rule: str) -> Sighting | None:
+        """The first of these orders that breaks the rule. What a close look shows beside is kept."""
+        found, ledger = None, self._ledger
+        for order in orders:
+            violations = order.check(ledger.fulfil_at)
+            if order.plan in ledger.trials and not order.plan.batch:
+                known = {one.rule for one in ledger.violations[order.plan]}
+                ledger.violations[order.plan] += [one for one in violations if one.rule not in known]
             broken = next((one for one in violations if one.rule == rule), None)
-            found = found or (broken and (trial, broken))
+            found = found or (broken and (order, broken))
         return found
 
-    def _finding(
-        self,
-        trial: Trial,
-        violation: Violation,
-        occurrences: int,
-        *,
-        plan: Plan | None = None,
-        tried: int = 0,
-        also: Sequence[str] = (),
-        repeated: bool = True,
-    ) -> Finding:
-        payments = [_payment(self._sandbox.detail(payment_id)) for payment_id in trial.payments]
+    def _add(self, group: Group, plans: Sequence[Plan], plan: Plan, seen: Sighting | None) -> None:
+        rule, runner, ledger = group.rule, self._runner, self._ledger
+        if seen is None and not runner.pacing.is_gone:
+            if group.costs_money and not (group.hit and self._chance(rule)):
+                ended = runner.seconds_left() <= 0
+                again = "not repeated within the budget" if ended else "not seen again"
+                ledger.undetermined[plan] = f"{plan.token}: {rule} was {again}"
+            return
+        best = self._best(plans, rule)
+        order, violation = seen or (ledger.trials[best], ledger.violation(best, rule))
+        if group.is_application:
+            tried = [one for one, trial in ledger.trials.items() if trial.incident]
+        else:
+            same = {_hits(one) for one in plans}
+            tried = [one for one in ledger.trials if _hits(one) in same]
+        explanation = violation.explanation
+        if plan == _NO_FAULT:
+            tried = [one for one in ledger.trials if one.batch in (None, SIDE_BY_SIDE)]
+            plans = [one for one in tried if ledger.breaks(one, rule)]
+            if rule == "free_goods":
+                explanation += mixed_up_with(order, ledger.orders, ledger.fulfil_at)
+            explanation += f" This happened in {len(plans)} of {len(tried)} trials, with whatever fault."
+        also = dict.fromkeys(
+            one.rule
+            for one in order.check(ledger.fulfil_at)
+            if one.rule != rule
+            and RULES[one.rule].severity is Severity.ADVICE
+            and Group(one.rule, group.hit) not in self._examined
+        )
+        self._examined.update(Group(name, group.hit) for name in also)
+        hit = ((one.request.operation, one.parsed.text) for each in plans for one in each.injections)
+        self._shown.setdefault(rule, set()).update(hit)
+        told = {"also": [*also], "repeated": seen is not None, "occurrences": len(plans), "tried": len(tried)}
+        violation = violation._replace(explanation=explanation)
+        self.confirmed.append(self._finding(order, violation, plan, **told))
+
+    def in_order(self) -> list[Finding]:
+        """What was confirmed: by rules, and what has been shown most often first."""
+        ranks = {rule: rank for rank, rule in enumerate(RULES)}
+        return sorted(self.confirmed, key=lambda one: (ranks[one.rule], -one.occurrences / (one.tried or 1)))
+
+    def unconfirmed(self) -> Iterator[Finding]:
+        """What has been found when the run is interrupted."""
+        for (rule, _), plans in self._pending().items():
+            plan, count = self._best(plans, rule), len(plans)
+            order, violation = self._ledger.trials[plan], self._ledger.violation(plan, rule)
+            yield self._finding(order, violation, order.culprit or plan, occurrences=count, repeated=False)
+
+    def _finding(self, order: Order, violation: Violation, plan: Plan, **told: Any) -> Finding:
+        payments = [payment_of(self._sandbox.detail(payment_id)) for payment_id in order.payments]
         newest = payments[-1] if payments else {"payment_id": None, "timeline": []}
-        plan = plan or trial.plan
         token, command = plan.token, self._runner.options.command
         known = {one["name"]: one for one in self._sandbox.scenarios()} | {**NEAR_DUE}
-        simulates = str(known.get(trial.plan.scenario, {}).get("simulates", ""))
+        simulates = str(known.get(order.plan.scenario, {}).get("simulates", ""))
         return Finding(
             rule=violation.rule,
-            scenario=trial.plan.scenario,
+            scenario=order.plan.scenario,
             faults=[str(one) for one in filter(None, (plan.batch, *plan.injections))],
             token=token,
             explanation=violation.explanation,
-            story=_story(trial, plan, violation, payments, simulates),
-            requests=trial.entries,
+            story=story_of(order, plan, violation, payments, simulates),
+            requests=to_builtins(order.entries),
             timeline=newest["timeline"],
-            order_id=trial.order_id,
+            order_id=order.order_id,
             payment_id=newest["payment_id"],
-            occurrences=occurrences,
             command=command and f"{command} --only {shell_word(token)}",
-            cause=_cause(trial, plan, violation),
-            tried=tried,
-            also=[*also],
+            cause=cause_of(order, plan, violation),
             payments=payments,
-            repeated=repeated,
-            marks=trial.marks,
+            marks=order.marks,
+            output=[without_key(line, self._sandbox.secret) for line in order.output],
+            neighbors=neighbors_of(order, self._ledger.orders),
+            **told,
         )
 
 
 def _hits(plan: Plan) -> tuple[object, ...]:
     """What a plan hits, and with which faults: the same of batches of one kind."""
     return plan.batch and plan.batch.kind, *((one.request.operation, one.fault) for one in plan.injections)
-
-
-def _payment(detail: Json) -> Json:
-    attempt = detail["payment"]["attempts"][0]
-    funding = attempt.get("funding", {})
-    received = ("amount_received_pending", "amount_received_finalized")
-    return {
-        "payment_id": detail["payment"]["id"],
-        "scenario": detail["scenario"],
-        "timeline": detail["timeline"],
-        "due": int(attempt["instructions"]["amounts"]["due"]),
-        "received": sum(int(funding.get(name) or 0) for name in received),
-        "asset": attempt["instructions"]["asset"],
-    }
-
-
-def _cause(trial: Trial, plan: Plan, violation: Violation) -> str:
-    """What it takes to break the rule, and of a rule about money what the application does then."""
-    conditions = []
-    for injection in plan.injections:
-        fault, operation = injection.parsed, injection.request.operation
-        is_status = fault.kind is FaultKind.STATUS
-        text = f"a reply to {operation} is `{injection.fault}`" if is_status else ""
-        conditions.append(text or f"{operation} gets `{injection.fault}`")
-    if plan.batch:
-        conditions.append(str(plan.batch))
-    when = f"when {' and '.join(conditions)}" if conditions else "without a fault"
-    if RULES[violation.rule].severity is Severity.ADVICE:
-        return when
-    if plan.token != trial.plan.token:
-        what = "ends" if "ended" in trial.incident else "falls silent"
-        return f"{when}: the application {what}, which costs another order"
-    if trial.gave_up and not trial.deliveries and len(trial.payments) < 2:
-        return f"{when}: it {'reads no more' if trial.payments else 'sends nothing more'}"
-    what = violation.explanation.partition(": ")[0].rstrip(".")
-    return f"{when}: {what[0].lower()}{what[1:]}"
-
-
-def _story(
-    trial: Trial, plan: Plan, violation: Violation, payments: Sequence[Json], simulates: str
-) -> list[str]:
-    """What happened, in five lines. `simulates`: what the scenario leads to."""
-    faults = [str(plan.batch)] if plan.batch else []
-    for injection in plan.injections:
-        request = injection.request
-        status = f" at `{trial.states[request.at]}`" if request.at in trial.states else ""
-        faults.append(f"{request.operation}{status} gets `{injection.fault}`")
-    reads = sum(entry["operation"] in PAYMENT_READS for entry in trial.entries)
-    seen = [entry["shown"] for entry in trial.entries if entry["shown"]]
-    last = f"`{seen[-1]}`" if seen else "none"
-    created = f"{len(trial.payments)} payment{'s' if len(trial.payments) != 1 else ''} created"
-    times = {1: "once", 2: "twice"}.get(trial.deliveries, f"{trial.deliveries} times")
-    goods = f"went out {times}" if trial.deliveries else "never went out"
-    at = f", first at `{trial.delivered_at}`" if trial.delivered_at else ""
-    shown = {entry["payment_id"] for entry in trial.entries if entry["shown"]}
-    each = [
-        f"payment {number}: {payment['scenario']}"
-        + ("" if payment["payment_id"] in shown else ", never seen by the application")
-        for number, payment in enumerate(payments, 1)
-    ]
-    course = f"{' · '.join(each)}." if len(each) > 1 else f"scenario {trial.plan.scenario}. {simulates}"
-    other = "" if plan.token == trial.plan.token else ", of another order"
-    return [
-        f"Order:       {trial.order_id}, {course}".rstrip(),
-        f"Network:     {'; '.join(faults) or 'no fault'}{other}.",
-        f"Application: {created}, {reads} read{'s' if reads != 1 else ''}, the last status it saw is {last}.",
-        f"Goods:       {goods}{at}.",
-        f"Wrong:       {violation.explanation}",
-    ]

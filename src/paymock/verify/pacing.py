@@ -1,47 +1,40 @@
-"""The application under test, and how it gets to poll: when it is given a tick, or at its own pace.
-
-Inactivity says something only if the application has had its turns meanwhile: how often it has polled younger
-orders shows that.
+"""The application under test: its turns, by ticks or at its own pace, and what it sends, dealt to the
+orders. That it is silent says something only if it has had its turns meanwhile: its polls of younger orders
+show that.
 """
 
 import secrets
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
-from itertools import count
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import Any, NamedTuple, TypeVar
 
-from paymock.client.http import Json, Refused, monotonic
+from msgspec import convert
+
+from paymock.client.http import Refused, monotonic
 from paymock.client.sandbox import Sandbox
-from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
+from paymock.rules.faults import FaultKind
+from paymock.schemas.control import JournalEntry
+from paymock.schemas.public import CREATE_PAYMENT
 from paymock.text import without_key
-from paymock.verify.oracle import Observation
+from paymock.verify.order import NO_PLAN, Order
+from paymock.verify.plans import Plan
 from paymock.verify.process import ExternalService, Service
 
-MAX_ORDERS = 3
-"""How often a customer whose order fails tries again."""
+PATIENCE = 10.0
+"""The least seconds of silence after which an application has given up an order, if it polls others."""
 
-_TURNS = 3
-"""How often the application must have polled a younger order meanwhile, or have been given a tick."""
-
-_TICKS_FOR_ALL = 8
-"""After so many ticks, an application has polled each of many orders."""
-
-_WAIT_SECONDS = 0.03
-"""How long to wait for what the application sends, before trials go on with what there is."""
-
-_SILENCE = 10.0
-"""How long nothing may be heard of any order, in seconds, before the application counts as silent; as long as
-it is not known how often it polls, three times as long.
-"""
-
-_NEW_ORDER_SECONDS = 5.0
-"""After so long, another liveness order is placed when nothing has been heard of the last."""
-
-_STARVED_SECONDS = 600.0
-"""How long the application may poll older orders only, before that says nothing about this one."""
+MAX_ORDERS = 3  # how often a customer whose order fails tries again
+_COMEBACKS = 3  # patience is so many times the longest pause after which the application came back
+_TURNS = 3  # so often it must have polled a younger order meanwhile, or have been given a tick
+_TICKS_FOR_ALL = 8  # after so many ticks, it has polled each of many orders
+_WAIT_SECONDS = 0.03  # for what the application sends, before trials go on with what there is
+_SILENCE = 10.0  # seconds without news of any order; three times as long, until its pace is known
+_NEW_ORDER_SECONDS = 5.0  # after so long, a liveness order of which nothing was heard gets a successor
+_STARVED_SECONDS = 600.0  # so long it may poll older orders only, before that says nothing about this one
 
 T = TypeVar("T")
 
@@ -64,11 +57,9 @@ class InlineExecutor(Executor):
 
 
 class Application(NamedTuple):
-    """The application under test.
-
-    `order` places an order; an exception means that the customer was told so. `deliveries` tells how often
-    its goods went out. `tick` lets it poll once; None: it polls by itself. With `threads`, all three may be
-    called side by side. `service` is what can be restarted.
+    """The application under test. `order` places an order; an exception means that the customer was told so.
+    `deliveries` tells how often its goods went out. `tick` lets it poll once; None: it polls by itself. With
+    `threads`, all three may be called side by side. `service` is what can be restarted.
     """
 
     order: Callable[[str], object]
@@ -78,166 +69,166 @@ class Application(NamedTuple):
     threads: Executor | None = None
     service: Service | ExternalService | None = None
 
-    def count_deliveries(self, order_id: str) -> int:
-        """How often the goods of an order went out. Raises TypeError for what is no number."""
-        number: Any = self.deliveries(order_id)
-        if not isinstance(number, int) or number < 0:
-            raise TypeError(f"must be how often the goods went out, not {number!r}")
-        return int(number)
+    def count_deliveries(self, order_id: str) -> Future[int]:
+        """How often the goods of an order went out. The result raises TypeError for what is no number."""
+
+        def number_of_deliveries() -> int:
+            number: Any = self.deliveries(order_id)
+            if not isinstance(number, int) or number < 0:
+                raise TypeError(f"must be how often the goods went out, not {number!r}")
+            return int(number)
+
+        return self.executor.submit(number_of_deliveries)
 
 
-class Order(Observation):
-    """An order of the application. `problems` tell why it says nothing."""
+class Clock:
+    """Seconds that stand still while the application is busy with an order or a tick."""
 
-    def __init__(self, number: int, order_id: str) -> None:
-        super().__init__()
-        self.number = number
-        self.order_id = order_id
-        self.problems: list[str] = []
-        self.polls = 0
-        self.placed_at = 0.0
-        self.heard_at = 0.0
-        self.pause = 0.0
-        """Between the last two requests, in seconds."""
+    _busy = 0.0
 
-    def note(self, entry: Json, call: int, now: float) -> None:
-        self.pause, self.heard_at = now - (self.heard_at or now), now
-        self.entries.append(entry)
-        self.calls.append(call)
-        self.polls += entry["operation"] in PAYMENT_READS
-        payment_id = entry["payment_id"]
-        is_new = entry["operation"] == CREATE_PAYMENT and entry["idempotency"] == "new"
-        if is_new and payment_id and payment_id not in self.payments:
-            self.payments.append(payment_id)
+    def now(self) -> float:
+        return monotonic() - self._busy
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        began = monotonic()
+        yield
+        self._busy += monotonic() - began
 
 
-class Pacing(ABC):
-    """Calls the application, and notes what it sends about the orders that are under way. Raises Refused and
-    Unreachable.
+@dataclass
+class Journal:
+    """Deals the requests that the application sends to the `orders` under way; those about no order to the
+    `exclusive` one. `served`: the orders with a payment; `heard_at`: when the application was last heard
+    of. Raises Refused and Unreachable.
     """
 
-    polls_by_itself: ClassVar[bool]
-    default_jobs: ClassVar[int]
-    """The most trials at a time by default."""
-    unread_hint: ClassVar[str]
-    """What to ask the user if no payment is ever read."""
-
-    def __init__(self, sandbox: Sandbox, application: Application) -> None:
-        self.sandbox = sandbox
-        self.application = application
-        self.tick_errors: list[str] = []
-        self._run_id = f"verify-{secrets.token_hex(4)}"
-        self._numbers = count(1)
-        self._orders: dict[str, Order] = {}
-        self._exclusive: Order | None = None
-        self._liveness_order: Order | None = None
-        self._last_request: str | None = None
-        self._calls = 0
-        self._busy = 0.0
-        self.served = 0
-        """How many orders have a payment."""
-        self.pace: float | None = None
-        """The longest pause between two requests about an order, in seconds, once it is known."""
-        self.lag = 0.0
-        """The longest time without a fault until goods went out that were due, in seconds."""
-        self.is_gone = False
-        """Whether the application is not waited for any more."""
-        self.heard_at = self.now()
-        """When the application was last heard of."""
+    sandbox: Sandbox
+    clock: Clock
+    is_ticked: bool
+    orders: dict[str, Order] = field(default_factory=dict)
+    exclusive: Order | None = None
+    liveness: Order | None = None
+    served: set[str] = field(default_factory=set)
+    heard_at: float = 0.0
+    call: int = 0
+    last_request: str | None = None
 
     def start(self) -> None:
         """Begin to listen, after the requests that there are."""
-        newest = self.sandbox.requests(1)
-        self._last_request = newest[0]["request_id"] if newest else None
+        self.last_request = next((one["request_id"] for one in self.sandbox.requests(1)), None)
+        self.heard_at = self.clock.now()
+
+    def note(self, wanted: int = 1, timeout: float = 0.0, *, has_own_pace: bool = True) -> None:
+        """Note what was sent: wait for so many requests, or `timeout` seconds. For a tick, it is one call."""
+        query = {"after": self.last_request, "count": wanted, "timeout": timeout}
+        data = self.sandbox.call("waitForRequests", query=query)["data"]
+        for entry in reversed(convert(data, list[JournalEntry])):
+            self.last_request, now = entry.request_id, self.clock.now()
+            order = self.exclusive if entry.order_id is None else self.orders.get(entry.order_id)
+            if order is not None:
+                order.note(entry, self.call if has_own_pace else -1, now)
+                if order.payments:
+                    self.served.add(order.order_id)
+            if entry.operation != CREATE_PAYMENT:  # which shows not that it polls
+                self.heard_at = now
+        self.call += self.is_ticked
+
+
+@dataclass
+class Patience:
+    """For how many seconds an application may be silent about an order, as far as that has been measured.
+
+    `settle`: the most that is waited until it is known. `pace`: the longest pause between two requests about
+    an order without a fault; None: not known. `lag`: the longest time without a fault until goods went out
+    that were due. `calm`: the longest pause about the liveness order. `probes`: orders that were hurt at the
+    start, to see after how long it comes back.
+    """
+
+    settle: float
+    pace: float | None = None
+    lag: float = 0.0
+    calm: float = 0.0
+    probes: dict[Plan, list[Order]] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """`settle` while probes are awaited, or if it is less than PATIENCE. A pause counts that was seen
+        twice, and not without a fault at the same time: a slow machine is not a slow application.
+        """
+        is_known = all(one.comeback or one.is_over for one in chain(*self.probes.values()))
+        if not is_known or self.settle < PATIENCE:
+            return self.settle
+        comeback = max((min(one.comeback for one in probes) for probes in self.probes.values()), default=0.0)
+        return max(PATIENCE, _COMEBACKS * comeback * (comeback > 2 * self.calm), 2 * (self.pace or 0.0))
+
+
+class Pacing:
+    """Lets the application have its turns: by ticks, or at its own pace. `is_gone`: it is not waited for any
+    more. `is_cut_off`: by an outage, which hurts each request. `tick_errors`: what ticks have raised. Raises
+    Refused and Unreachable.
+    """
+
+    def __init__(self, sandbox: Sandbox, application: Application, settle: float) -> None:
+        self.sandbox, self.application = sandbox, application
+        self.clock = Clock()
+        self.journal = Journal(sandbox, self.clock, application.tick is not None)
+        self.patience = Patience(settle)
+        self.tick_errors: list[str] = []
+        self.is_gone = self.is_cut_off = False
+        self._run_id = f"verify-{secrets.token_hex(4)}"
+        self._numbers = count(1)
+        self._ticks = self._fruitless = 0
+        self._ticking: Future[object] | None = None
+
+    @property
+    def polls_by_itself(self) -> bool:
+        return self.application.tick is None
+
+    @property
+    def jobs(self) -> int:
+        """The most trials at a time, by default."""
+        if not self.polls_by_itself:
+            return 96  # a sandbox has at most a hundred fault rules
+        # Trials slow each other, unless the application pauses longer.
+        return min(90, max(16, round(256 * (self.patience.pace or 0.0))))
+
+    def start(self) -> None:
+        self.journal.start()
+        if self.polls_by_itself:
+            self.place_liveness_order()
 
     def close(self) -> None:
         """Let the payment of the liveness order come to its end, so that the application forgets it."""
-        order, self._liveness_order = self._liveness_order, None
+        order, self.journal.liveness = self.journal.liveness, None
         if order is not None:
-            self.end(order)
+            del self.journal.orders[order.order_id]
             for payment_id in order.payments:
                 self.advance(payment_id, "end")
 
-    def forget(self) -> None:
-        """Begin anew with an application that has just started and may have forgotten the liveness order."""
-        self.heard_at = self.now()
-        self.close()
-
-    @abstractmethod
-    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
-        """Let the application poll, and note what it has sent about so many orders. `progressed`: whether
-        any of them has come on since the last call. For a batch, note each request as soon as it is there.
-        """
-
-    def poll_counts(self, order: Order) -> dict[int, int]:
-        """How often the application has polled each order after this one, as far as is known, by its number;
-        after one that runs alone comes the liveness order, too.
-        """
-        live = self._liveness_order
-        later = [
-            one for one in self._orders.values() if one.number > order.number and (one.entries or one is live)
-        ]
-        if self._exclusive is not None and live is not None:
-            later.append(live)
-        return {one.number: one.polls for one in later}
-
-    def new_id(self) -> tuple[int, str]:
-        """The number and the id of the next order."""
+    def new_order(self, plan: Plan = NO_PLAN) -> Order:
         number = next(self._numbers)
-        return number, f"{self._run_id}-{number}"
-
-    def begin(self, order: Order, *, exclusive: bool) -> None:
-        """Note requests about an order from now on; those without an order as well if it runs alone."""
-        self._orders[order.order_id] = order
-        self._exclusive = order if exclusive else None
-
-    def end(self, order: Order) -> None:
-        del self._orders[order.order_id]
-
-    def place(self, order_id: str) -> Future[object]:
-        with self._application_is_busy():
-            return self.application.executor.submit(self.application.order, order_id)
-
-    def count_deliveries(self, order_id: str) -> Future[int]:
-        return self.application.executor.submit(self.application.count_deliveries, order_id)
+        order_id = f"{self._run_id}-{number}"
+        has_extra = any(one.parsed.kind is FaultKind.EXTRA for one in plan.injections)
+        return Order(plan=plan, number=number, order_id=order_id, has_unknown_members=has_extra)
 
     def place_liveness_order(self) -> None:
-        """Place an order whose payment stays as it is, younger than all others. How often the application
-        polls it tells whether it has had its turn.
-        """
+        """Place an order that stays as it is, younger than all others: each poll of it shows a turn."""
         self.close()
-        order = self._liveness_order = Order(*self.new_id())
-        order.placed_at = self.now()
-        self._orders[order.order_id] = order
-        self.application.executor.submit(self._place_with_retries, order.order_id)
+        order = self.journal.liveness = self.new_order()
+        order.placed_at = self.clock.now()
+        self.journal.orders[order.order_id] = order
 
-    def _place_with_retries(self, order_id: str) -> None:
-        for _ in range(MAX_ORDERS):
-            with suppress(Exception):
-                self.application.order(order_id)
-                return
+        def place() -> None:
+            for _ in range(MAX_ORDERS):
+                with suppress(Exception):
+                    self.application.order(order.order_id)
+                    return
 
-    def is_silent(self, settle: float) -> bool:
-        """Whether the application has stopped, which a new order shows. It may have opened a circuit breaker:
-        it has half of `settle` seconds to read again, and all of them if it creates no payment either.
-        """
-        silence = self.now() - self.heard_at
-        limit = 3 * _SILENCE if self.pace is None else max(_SILENCE, 3 * self.pace)
-        live = self._liveness_order
-        if silence < limit:
-            return False
-        if live is None or live.placed_at < self.heard_at:
-            self.place_liveness_order()
-        elif live.entries:
-            return silence >= max(limit, settle / 2)
-        elif self.now() - live.placed_at >= _NEW_ORDER_SECONDS:
-            self.place_liveness_order()
-        return silence >= max(limit, settle)
+        self.application.executor.submit(place)
 
     def advance(self, payment_id: str, to: str | None = None, seconds: float | None = None) -> bool:
-        """Advance a payment to its `"next"` change, to the `"end"` of its timeline or by `seconds`; return
-        whether that is possible.
-        """
+        """Advance a payment to its next change, its end or by `seconds`; return whether that is possible."""
         try:
             self.sandbox.advance_payment(payment_id, to, seconds)
         except Refused as refused:
@@ -246,117 +237,85 @@ class Pacing(ABC):
             return False
         return True
 
-    def note_requests(self, wanted: int = 1, timeout: float = 0.0) -> None:
-        """Note what the application has sent since the last call: wait until it has sent so many requests, or
-        for `timeout` seconds.
-        """
-        query = {"after": self._last_request, "count": wanted, "timeout": timeout}
-        for entry in reversed(self.sandbox.call("waitForRequests", query=query)["data"]):
-            self._last_request, now = entry["request_id"], self.now()
-            order_id = entry["order_id"]
-            order = self._exclusive if order_id is None else self._orders.get(order_id)
-            if order is not None:
-                had_none = not order.payments
-                order.note(entry, self._calls, now)
-                self.served += had_none and bool(order.payments)
-            if order is None or order is not self._liveness_order or entry["operation"] != CREATE_PAYMENT:
-                self.heard_at = now
+    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
+        """Let it poll, and note what it sends about so many orders; of a batch, each request at once."""
+        tick, threads, journal = self.application.tick, self.application.threads, self.journal
+        self.patience.calm = max(
+            self.patience.calm, journal.liveness.longest_pause if journal.liveness else 0.0
+        )
+        if tick is None:
+            journal.note(1 if is_batch else orders, _WAIT_SECONDS)
+        elif is_batch and threads is not None:  # what it waits for happens during a tick
+            if self._ticking is None or self._ticking.done():  # it may fail: the application may be away
+                self._ticks += self._ticking is not None
+                self._ticking = threads.submit(tick)
+            journal.note(1, _WAIT_SECONDS, has_own_pace=False)
+        else:
+            if self._ticking is not None:  # of a batch: no two ticks at a time
+                self._ticking.exception()
+                self._ticking = None
+                journal.note(has_own_pace=False)
+            self._fruitless = 0 if progressed else self._fruitless + 1
+            if self._fruitless > _TURNS:  # it backs off, in real time
+                time.sleep(min(_WAIT_SECONDS, 0.002 * self._fruitless))
+            with self.clock.stopped():
+                try:
+                    tick()
+                except Exception as error:  # noqa: BLE001 - the next tick comes all the same
+                    self.tick_errors.append(self.describe(error))
+            self._ticks += 1
+            journal.note()
 
-    def now(self) -> float:
-        """A time in seconds that stands still while the application is busy with an order or a tick: then it
-        is not silent.
-        """
-        return monotonic() - self._busy
+    @property
+    def longest_silence(self) -> float:
+        """Seconds after which an application that polls has polled again."""
+        return 3 * _SILENCE if self.patience.pace is None else max(_SILENCE, 3 * self.patience.pace)
 
-    @contextmanager
-    def _application_is_busy(self) -> Iterator[None]:
-        began = monotonic()
-        yield
-        self._busy += monotonic() - began
+    def is_silent(self) -> bool:
+        """Whether it has stopped, as a new order shows. A circuit breaker has half of `settle`."""
+        now, settle = self.clock.now(), self.patience.settle
+        heard_at, live = self.journal.heard_at, self.journal.liveness
+        silence = now - heard_at
+        if silence < self.longest_silence:
+            return False
+        if live is not None and live.placed_at >= heard_at and live.entries:
+            return silence >= settle / 2
+        if live is None or live.placed_at < heard_at or now - live.placed_at >= _NEW_ORDER_SECONDS:
+            self.place_liveness_order()
+        return silence >= settle
+
+    def turns(self, order: Order) -> dict[int, int]:
+        """How often the application has polled each younger order, by its number; ticks are the number 0."""
+        live, is_alone = self.journal.liveness, self.journal.exclusive is not None
+        counts = {
+            one.number: one.polls
+            for one in self.journal.orders.values()
+            if (one.number > order.number and (one.entries or one is live)) or (is_alone and one is live)
+        }
+        if not self.polls_by_itself:
+            counts[0] = self._ticks if is_alone else self._ticks // _TICKS_FOR_ALL
+        return counts
 
     def describe(self, error: BaseException | None) -> str:
         return without_key(f"{type(error).__name__}: {error}", self.sandbox.secret)
 
 
-class OwnPace(Pacing):
-    """An application that polls by itself."""
-
-    polls_by_itself = True
-    default_jobs = 16  # each slows the others
-    unread_hint = "is `tick` missing?"
-
-    def start(self) -> None:
-        super().start()
-        self.place_liveness_order()
-
-    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
-        self.note_requests(1 if is_batch else orders, _WAIT_SECONDS)
-
-
-class Ticked(Pacing):
-    """An application that polls when it is given a tick."""
-
-    polls_by_itself = False
-    default_jobs = 96  # a sandbox has at most a hundred fault rules
-    unread_hint = "does `tick` poll it?"
-
-    def __init__(self, sandbox: Sandbox, application: Application, tick: Callable[[], object]) -> None:
-        super().__init__(sandbox, application)
-        self._tick = tick
-        self._ticks = 0
-        self._fruitless = 0
-        self._ticking: Future[object] | None = None
-
-    def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
-        if is_batch and self.application.threads is not None:  # what it waits for happens during a tick
-            if self._ticking is None or self._ticking.done():  # it may fail: the application may be away
-                self._ticks += self._ticking is not None
-                self._ticking = self.application.threads.submit(self._tick)
-            self.note_requests(1, _WAIT_SECONDS)
-            return
-        if self._ticking is not None:  # of a batch: no two ticks at a time
-            self._ticking.exception()
-            self._ticking = None
-        self._fruitless = 0 if progressed else self._fruitless + 1
-        if self._fruitless > _TURNS:  # it backs off, in real time
-            time.sleep(min(_WAIT_SECONDS, 0.002 * self._fruitless))
-        with self._application_is_busy():
-            try:
-                self._tick()
-            except Exception as error:  # noqa: BLE001 - the next tick comes all the same
-                self.tick_errors.append(self.describe(error))
-        self._ticks += 1
-        self.note_requests()
-
-    def note_requests(self, wanted: int = 1, timeout: float = 0.0) -> None:
-        super().note_requests(wanted, timeout)
-        self._calls += 1
-
-    def poll_counts(self, order: Order) -> dict[int, int]:
-        """The ticks count beside the polls of younger orders: one tick for an order that is alone, several if
-        an application polls some of many orders with each.
-        """
-        ticks = self._ticks if self._exclusive is not None else self._ticks // _TICKS_FOR_ALL
-        return {**super().poll_counts(order), 0: ticks}
-
-
-class Inactivity:
+class Silence:
     """For how long the application has sent nothing about an order, though it has had its turns."""
 
     def __init__(self, pacing: Pacing, order: Order) -> None:
-        self._pacing = pacing
-        self._order = order
+        self._pacing, self._order = pacing, order
         self._began = monotonic()
         self._restart()
 
     def _restart(self) -> None:
         self._entries = len(self._order.entries)
-        self._since, self._before = self._pacing.now(), self._pacing.poll_counts(self._order)
+        self._since, self._before = self._pacing.clock.now(), self._pacing.turns(self._order)
 
     @property
     def seconds(self) -> float:
         """How long it has lasted, as far as was last seen."""
-        return self._pacing.now() - self._since
+        return self._pacing.clock.now() - self._since
 
     def lasts(self, patience: float = 0.0) -> bool:
         """Whether it has sent nothing for `patience` seconds, in which it had its turns."""
@@ -366,21 +325,17 @@ class Inactivity:
 
     def waited(self, patience: float) -> bool:
         """Whether `patience` seconds have passed, in which it had its turns, whatever it has sent."""
-        if self._pacing.is_gone:
-            return True
-        now = self._pacing.now()
-        if now - self._since < patience:
-            return False
-        counts = self._pacing.poll_counts(self._order)
-        if not counts and now - self._since > _WAIT_SECONDS:
-            self._pacing.place_liveness_order()
+        if self._pacing.is_gone or self.seconds < patience:
+            return self._pacing.is_gone
+        counts, live = self._pacing.turns(self._order), self._pacing.journal.liveness
+        silence = self._pacing.clock.now() - max(live.heard_at, live.placed_at) if live else 0.0
+        is_stale = live is None or live.number < self._order.number or silence > self._pacing.longest_silence
+        if self._pacing.polls_by_itself and is_stale and self.seconds > _WAIT_SECONDS:
+            self._pacing.place_liveness_order()  # a younger one, which shows the turns
         own = len(self._order.entries) - self._entries
         turns = max([own, *(polls - self._before.get(number, 0) for number, polls in counts.items())])
-        if turns >= _TURNS:
-            return True
-        if monotonic() - self._began < _STARVED_SECONDS:
-            return False
-        self._order.problems.append(
-            "the application polls older orders, and neither this one nor a younger one"
-        )
-        return True
+        is_starved = monotonic() - self._began >= _STARVED_SECONDS
+        if turns < _TURNS and is_starved:
+            problem = "the application polls older orders, and neither this one nor a younger one"
+            self._order.problems.append(problem)
+        return turns >= _TURNS or is_starved

@@ -1,14 +1,9 @@
-"""Plans of trials: which requests of the application get which fault, in which scenario, and what hits many
-orders at once.
-
-A request is named by its operation and, where it reads a payment, by the age of the payment at the state that
-it reads: so the same request is meant however often the application polls.
-"""
+"""Plans of trials: which requests get which fault in which scenario, and what hits many orders at once."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum
 from itertools import zip_longest
 
 from paymock.client.http import Json
@@ -20,31 +15,28 @@ from paymock.text import format_seconds
 OUTAGE_SECONDS = 2.0
 
 
-class Frequency(IntEnum):
-    """Which requests a fault is injected into, one at a time."""
+class Frequency(Enum):
+    """Which creations and which reads a fault is injected into, one at a time, over all scenarios."""
 
-    EVERY_REQUEST = 1
-    EVERY_STATUS = 2
-    """The first request after each different history of statuses: for faults that take long."""
-    EVERY_OPERATION = 3
+    EVERY_REQUEST = "each, in each scenario", "each, in each scenario"
+    EACH_STATUS = "the first", "the first that shows each status"
+    EACH_STATUS_AND_NEXT = "the first", "the same; where goods are due, the next three, too"
+    NEXT = "none", "where goods are due, from the second on"
+    FIRST = "the first", "the first"
+    CREATION = "the first", "none: to a read, it is the same as its twin"
 
 
 FAULTS: Mapping[str, Frequency] = {
-    **dict.fromkeys(
-        (
-            "status=500", "status=503", "status=429", "status=500; after", "status=502; after; html", "drop",
-            "drop; before", "reset", "reset; before", "truncate=20", "delay=50; after",
-        ),
-        Frequency.EVERY_REQUEST,
-    ),
-    **dict.fromkeys(
-        ("status=401", "status=404", "status=500; times=6", "delay=300; after"), Frequency.EVERY_STATUS
-    ),
-    "hang": Frequency.EVERY_OPERATION,
+    **dict.fromkeys(("status=503", "truncate=20"), Frequency.EACH_STATUS_AND_NEXT),
+    **dict.fromkeys((
+        "status=500", "status=429", "status=502; after; html", "status=200; html", "drop", "reset",
+        "delay=50; after", "status=401", "status=404", "status=500; times=6",
+    ), Frequency.EACH_STATUS),
+    **dict.fromkeys(("status=500; after", "drop; before", "reset; before"), Frequency.CREATION),
+    **dict.fromkeys(("delay=300; after", "hang"), Frequency.FIRST),
+    "status=503; times=6": Frequency.NEXT,
 }  # fmt: skip
-"""The faults by default. With `times=6`, six requests in a row fail. 401 and 404 are refusals of a read that
-are none: a key is rotated, a replica lags behind.
-"""
+"""The faults by default. 401 and 404 refuse no payment: a key is rotated, a replica lags behind."""
 
 NEAR_DUE: Mapping[str, Json] = {
     name: {
@@ -56,21 +48,20 @@ NEAR_DUE: Mapping[str, Json] = {
 }
 """Scenarios of the judge's own: an application fails in them that compares floating-point numbers."""
 
-_INJECTION = re.compile(
-    rf"({'|'.join(OPERATION_IDS)})(?:@([0-9]{{1,9}}(?:\.[0-9]+)?))?(?:#([1-9][0-9]{{0,3}}))?=(.+)"
-)
-
+_AGE = r"[0-9]{1,9}(?:\.[0-9]+)?"
+_INJECTION = re.compile(rf"({'|'.join(OPERATION_IDS)})(?:@({_AGE}))?(?:#([1-9][0-9]{{0,3}}))?=(.+)")
 _BATCH = re.compile(
     r"(outage)=([^/]+)|(order)=([1-9]x|crash\+[0-9]+ms)|(parked)=(crash(?:\+(?:end|term|twice))?)"
+    r"|(orders)=([1-9][0-9]?x)|(renewal)=(late)"
     r"|(createPayment)=(crash(?:\+(?:before|late))?)|(deliveries)=(crash)"
-    r"|(getPayment@[0-9]{1,9}(?:\.[0-9]+)?)=(crash(?:\+(?:one|[0-9]+ms))?|meet\+[1-9]|hold)"
+    rf"|(getPayment@{_AGE})=(crash(?:\+(?:one|[0-9]+ms))?|meet\+[1-9]|hold)"
 )
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request of the application: the `number`-th, from 1, of an operation, while the payment stands at the
-    state that begins `at` seconds after its creation; None for operations that read no payment.
+    """A request, the same however often an application polls: the `number`-th, from 1, of an operation, while
+    the payment stands at the state that begins `at` seconds after its creation; None: it reads no payment.
     """
 
     operation: str
@@ -84,9 +75,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Injection:
-    """A fault that a request gets. `fault` has the form of `X-Mock-Fault`; with `times=N`, that request and
-    the next ones of its operation get it, N in all.
-    """
+    """A fault, like `X-Mock-Fault`, of a request; with `times=N`, of N requests of its operation."""
 
     request: Request
     fault: str
@@ -113,9 +102,9 @@ class Injection:
 
 @dataclass(frozen=True)
 class Batch:
-    """Orders that something hits together. `target` is what of them is meant, and `action` what happens then,
-    by the grammar of tokens: `outage=drop`, `order=3x`, `order=crash+10ms`, `getPayment@45=crash`. The
-    scenario `*` stands for parked orders: each at another state of another scenario.
+    """Orders that something hits together: `target` says what of them, and `action` what happens, as in the
+    tokens `outage=drop`, `order=3x`, `order=crash+10ms`, `getPayment@45=crash`. The scenario `*` stands for
+    parked orders: each at another state of another scenario. That of a `renewal` is of the newer payment.
     """
 
     scenario: str
@@ -128,24 +117,30 @@ class Batch:
 
     @property
     def kind(self) -> str:
-        """What it tries: `outage`, `order`, `crash`, `meet` or `hold`."""
-        return (
-            self.target if self.target == "outage" or self.action.endswith("x") else self.action.split("+")[0]
-        )
+        """What it tries: `outage`, `order`, `orders`, `renewal`, `crash`, `meet` or `hold`."""
+        is_target = self.target in ("outage", "renewal") or self.action.endswith("x")
+        return self.target if is_target else self.action.split("+")[0]
+
+    @property
+    def fault(self) -> str:
+        """The fault of an outage. One with `half` hits every second order, while half of them become due."""
+        return self.action.removeprefix("half; ")
 
     @property
     def number(self) -> int:
         """How many in `3x` and `meet+2`, milliseconds in `crash+10ms`; 0 if there is none."""
-        match = re.search("[0-9]+", self.action)
-        return int(match[0]) if match else 0
+        return int(next(iter(re.findall("[0-9]+", self.action)), 0))
 
     def __str__(self) -> str:
         """What happens, as a clause."""
         (operation, _, at), moment = self.target.partition("@"), self.action.partition("+")[2]
         reply = f"while the reply to `{operation}`{f' at {at} s' if at else ''} is on its way"
         killed = "the application is killed"
+        orders = "request of every second order" if self.action != self.fault else "request"
         clauses = {
-            "outage": f"every request gets `{self.action}` for {OUTAGE_SECONDS:g} s",
+            "outage": f"every {orders} gets `{self.fault}` for up to {OUTAGE_SECONDS:g} s",
+            "orders": f"{self.number} orders are open at the same time, without a fault",
+            "renewal": "a new payment is made after the first one has expired, which is paid late",
             "order": f"an order is placed {self.number} times at once",
             "meet": f"{self.number} replicas read a payment at the same time, {at} s after its creation",
             "hold": f"the reply to a `{operation}` at {at} s arrives after a younger one",
@@ -155,15 +150,14 @@ class Batch:
             "twice": f"{killed} twice",
             "term": f"{killed} by SIGTERM",
             "end": f"{killed}, and all payments end before it starts",
+            "": f"{killed} {reply}",
+            "parked=crash": killed,
+            "deliveries=crash": f"{killed} 0 ms after the first delivery",
         }
-        clause = clauses.get(self.kind) or clauses.get(moment)
-        if clause or self.target == "parked":
-            return clause or killed
-        if not moment and self.target != "deliveries":
-            return f"{killed} {reply}"
-        events = {"deliveries": "the first delivery", "order": "the first order was answered"}
-        since = events.get(self.target, f"the first `{operation}` that shows the state at {at} s")
-        return f"{killed} {self.number} ms after {since}"
+        clause = clauses.get(f"{self.target}={self.action}") or clauses.get(self.kind) or clauses.get(moment)
+        is_order, read = self.target == "order", f"the first `{operation}` that shows the state at {at} s"
+        since = "the first order was answered" if is_order else read
+        return clause or f"{killed} {self.number} ms after {since}"
 
     @property
     def is_parked(self) -> bool:
@@ -177,9 +171,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Plan:
-    """A trial to run: a scenario, and the faults in it; or the `number`-th order of a batch, or of the orders
-    without faults beside one.
-    """
+    """A trial to run: a scenario and its faults; or an order, by `number`, of a batch or without faults."""
 
     scenario: str
     injections: tuple[Injection, ...] = ()
@@ -204,8 +196,7 @@ class Plan:
         for number, injection in enumerate(self.injections):
             before, after = self.injections[:number], self.injections[number + 1 :]
             yield replace(self, injections=(*before, *after))
-            times = injection.times
-            if times > 1:
+            if (times := injection.times) > 1:
                 fault = injection.parsed.text + (f"; times={times // 2}" if times > 3 else "")
                 yield replace(self, injections=(*before, replace(injection, fault=fault), *after))
 
@@ -217,33 +208,32 @@ BYSTANDERS = (Plan(DEFAULT_SCENARIO, number=1), Plan(DEFAULT_SCENARIO, number=2)
 def parse_token(token: str) -> Plan | Batch:
     """What a token repeats. Raises ValueError."""
     scenario, *parts = token.split("/")
-    batch = _BATCH.fullmatch("/".join(parts))
-    if batch is not None:
+    problem = f"{token!r} is not the token of a finding: "
+    if batch := _BATCH.fullmatch("/".join(parts)):
         target, action = filter(None, batch.groups())
-        if (scenario == "*") != (target in ("outage", "parked")):
-            raise ValueError(f"{token!r} is not the token of a finding: {target} is not of {scenario}")
+        if (scenario == "*") != (target in ("outage", "parked", "orders")):
+            raise ValueError(f"{problem}{target} is not of {scenario}")
+        found = Batch(scenario, target, action.replace("+", "; ") if target == "outage" else action)
         if target == "outage":
-            action = action.replace("+", "; ")
-            Injection(Request(CREATE_PAYMENT), action).parsed  # noqa: B018 - raises ValueError
-        return Batch(scenario, target, action)
+            frequencies([found.fault])  # raises ValueError
+        return found
     injections = []
     for part in parts:
         match = _INJECTION.fullmatch(part)
         if match is None:
-            raise ValueError(
-                f"{token!r} is not the token of a finding: {part!r} must be like getPayment@5=drop"
-            )
+            raise ValueError(f"{problem}{part!r} must be like getPayment@5=drop")
         operation, at, number, fault = match.groups()
         request = Request(operation, None if at is None else float(at), int(number or 1))
         injections.append(Injection(request, fault.replace("+", "; ")))
-        injections[-1].parsed  # noqa: B018 - raises ValueError
+    frequencies(one.fault for one in injections)  # raises ValueError
     return Plan(scenario, tuple(injections))
 
 
-def frequencies(faults: Iterable[str] | None) -> Mapping[str, Frequency]:
-    """How often each of these faults is injected; None: those by default. Raises ValueError."""
+def frequencies(faults: Iterable[str] | None, *, deep: bool = False) -> Mapping[str, Frequency]:
+    """How often each fault is injected; with `deep`, all but the slow everywhere. Raises ValueError."""
     if faults is None:
-        return FAULTS
+        kept = (Frequency.FIRST, Frequency.NEXT) if deep else [*Frequency]
+        return {fault: one if one in kept else Frequency.EVERY_REQUEST for fault, one in FAULTS.items()}
     chosen = dict.fromkeys(faults, Frequency.EVERY_REQUEST)
     for fault in chosen:
         Injection(Request(CREATE_PAYMENT), fault).parsed  # noqa: B018 - raises ValueError
@@ -252,52 +242,49 @@ def frequencies(faults: Iterable[str] | None) -> Mapping[str, Frequency]:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a trial without faults has shown of a scenario: the requests of the application, in order, and the
-    status of the payment at the age of each state.
-    """
+    """What a trial without faults has shown: the requests in order, and the status from each age on."""
 
     scenario: str
     requests: tuple[Request, ...]
     statuses: Mapping[float, str]
 
-    def age_of(self, status: str) -> float:
-        return next(at for at, one in self.statuses.items() if one == status)
+    def due_age(self, fulfil_at: Collection[str]) -> float | None:
+        """The age at which goods become due; None: never."""
+        return next((at for at, status in self.statuses.items() if status in fulfil_at), None)
 
     def age_before(self, age: float) -> float:
-        """The age at which the state before this age begins."""
         return max((at for at in self.statuses if at < age), default=0.0)
 
-    def history(self, request: Request) -> tuple[str, ...]:
-        """What the application may know when it sends the request: its operation, and the different statuses
-        up to the one that it reads.
-        """
-        ages = [at for at in self.statuses if request.at is not None and at <= request.at]
-        return (request.operation, *dict.fromkeys(self.statuses[at] for at in sorted(ages)))
 
-
-def single_faults(baselines: Iterable[Baseline], faults: Mapping[str, Frequency]) -> Iterator[Plan]:
-    """A plan for each request and each fault, as often as the frequency of the fault says."""
-    done: set[tuple[str, ...]] = set()
+def single_faults(
+    baselines: Iterable[Baseline], faults: Mapping[str, Frequency], fulfil_at: Collection[str]
+) -> Iterator[Plan]:
+    """A plan for each request and fault as often as its frequency says, in the first scenario that has it."""
+    done: set[tuple[str, object]] = set()
     for baseline in baselines:
         for request in baseline.requests:
-            history = baseline.history(request)
+            ages = [at for at in baseline.statuses if request.at is not None and at <= request.at]
+            status = baseline.statuses[max(ages)] if ages else None
+            is_due, is_creation = status in fulfil_at, request.operation == CREATE_PAYMENT
+            scenario = baseline.scenario if status or is_creation else ""  # else, none has a part in it
+            once = (request.operation, status) if scenario else request
+            hits: dict[Frequency, object] = {
+                Frequency.EVERY_REQUEST: (scenario, request),
+                Frequency.EACH_STATUS: once,
+                Frequency.EACH_STATUS_AND_NEXT: (once, is_due and min(request.number, 4)),
+                Frequency.NEXT: is_due and request.number == 2,
+                Frequency.FIRST: request.operation,
+                Frequency.CREATION: is_creation,
+            }
             for fault, frequency in faults.items():
-                key = {
-                    Frequency.EVERY_REQUEST: (fault, baseline.scenario, str(request)),
-                    Frequency.EVERY_STATUS: (fault, *history),
-                    Frequency.EVERY_OPERATION: (fault, request.operation),
-                }[frequency]
-                if request.at is None and request.operation != CREATE_PAYMENT:
-                    key = (fault, str(request))  # no scenario has a part in it
-                if key not in done:
-                    done.add(key)
+                hit = fault, hits[frequency]
+                if hits[frequency] and hit not in done:
+                    done.add(hit)
                     yield Plan(baseline.scenario, (Injection(request, fault),))
 
 
 def interleaved(plans: Sequence[Plan]) -> list[Plan]:
-    """The plans, by turns of each scenario: orders that are open at the same time end differently, so that it
-    shows when an application confuses them.
-    """
+    """The plans, by turns of each scenario: so orders end differently that an application could confuse."""
     scenarios: dict[str, list[Plan]] = {}
     for plan in plans:
         scenarios.setdefault(plan.scenario, []).append(plan)

@@ -23,17 +23,14 @@ Process = subprocess.Popen[bytes]
 STATE_DIR = "PAYMOCK_STATE_DIR"
 """The variable with a folder that lasts for all starts. What has it in its environment was started here."""
 
-_POLL_SECONDS = 0.02
-_STOP_SECONDS = 5.0
-_REFUSED_SECONDS = 5.0
-"""So long the application may answer with an error before that is no matter of starting."""
-
-_OUTPUT_LINES = 20
+_POLL_SECONDS, _STOP_SECONDS = 0.02, 5.0
+_REFUSED_SECONDS = 5.0  # so long it may answer with an error before that is no matter of starting
+_OUTPUT_LINES, _OUTPUT_BYTES = 20, 20_000
+_ACCESS = re.compile(r"\bHTTP/[1-3]\b")  # in the log of requests, most of which the judge has sent
 _REASON = re.compile(r"\w*(?:Error|Exception|panic)\b")
 _INTERRUPTS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
-direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Opens URLs without the proxy that the environment may name: the application is near."""
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the environment may name a proxy
 
 
 class NotStarted(Exception):
@@ -47,28 +44,22 @@ class Service:
     """
 
     def __init__(
-        self,
-        command: str,
-        environment: Mapping[str, str],
-        ready: str | None,
-        timeout: float,
-        replicas: int = 1,
+        self, command: str, variables: Mapping[str, str], ready: str | None, timeout: float, replicas: int = 1
     ) -> None:
-        self.command = command
-        self.ready = ready
         self.ports = [_free_port() for _ in range(replicas)]
         self.start_seconds = 0.0
+        self._command = command
+        self._urls = [ready.replace("{port}", str(port)) for port in self.ports] if ready else []
         self._timeout = timeout
-        self._environment = environment
-        self._processes: dict[int, Process] = {}
-        self._stack = ExitStack()
+        self._variables = variables
+        self._processes: dict[int, Process] = {}  # that are to run, by the index of the replica
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._state = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
             self._output = stack.enter_context(tempfile.TemporaryFile())
             stack.callback(self.kill, signal.SIGTERM)
-            for url in filter(None, map(self._ready_url, self.ports)):
+            for url in self._urls:
                 if _answer(url) == 200:
                     raise NotStarted(
                         f"{url} answers already, before the application was started: is one running?"
@@ -86,34 +77,28 @@ class Service:
 
     def start(self) -> None:
         """Start what does not run, and return when it is ready."""
-        started = [port for port in self.ports if port not in self._processes]
-        for port in started:
-            environment = {**self._environment, STATE_DIR: self._state}
-            command = self.command.replace("{port}", str(port))
+        started = [replica for replica in range(len(self.ports)) if replica not in self._processes]
+        environment = {**self._variables, STATE_DIR: self._state}
+        for replica in started:
+            command = self._command.replace("{port}", str(self.ports[replica]))
             with deferred_interrupts():
-                self._processes[port] = spawn(command, environment, self._output)
-        for port in started:
-            self._await_ready(port)
-
-    def _await_ready(self, port: int) -> None:
-        url, process, began = self._ready_url(port), self._processes[port], monotonic()
-        while url is not None and (answer := _answer(url)) != 200:
-            seconds, reason = monotonic() - began, None
-            if process.poll() is not None:
-                reason = f"ended with exit status {process.returncode} before it was ready"
-            elif answer >= 400 and answer != 503 and seconds >= _REFUSED_SECONDS:
-                reason = f"answers {url} with {answer}, and not with 2xx"
-            elif seconds >= self._timeout:
-                reason = f"has not answered {url} with 2xx within {self._timeout:g} s"
-            if reason is not None:
-                self._end(signal.SIGKILL, [port])
-                last = self._last_lines()[-_OUTPUT_LINES:]
-                heading = ["Its last output:"] if last else []
-                raise NotStarted("\n".join([f"the application {reason}.", *heading, *last]))
-            time.sleep(_POLL_SECONDS)
-
-    def _ready_url(self, port: int) -> str | None:
-        return self.ready and self.ready.replace("{port}", str(port))
+                self._processes[replica] = spawn(command, environment, self._output)
+        for replica in started if self._urls else ():
+            url, process, began = self._urls[replica], self._processes[replica], monotonic()
+            while (answer := _answer(url)) != 200:
+                seconds, reason = monotonic() - began, ""
+                if process.poll() is not None:
+                    reason = f"ended with exit status {process.returncode} before it was ready"
+                elif answer >= 400 and answer != 503 and seconds >= _REFUSED_SECONDS:
+                    reason = f"answers {url} with {answer}, and not with 2xx"
+                elif seconds >= self._timeout:
+                    reason = f"has not answered {url} with 2xx within {self._timeout:g} s"
+                if reason:
+                    self.kill(replica=replica)
+                    last = self.last_output(_OUTPUT_LINES)
+                    told = ["Its last output:", *last] if last else []
+                    raise NotStarted("\n".join([f"the application {reason}.", *told]))
+                time.sleep(_POLL_SECONDS)
 
     @property
     def is_down(self) -> bool:
@@ -122,47 +107,44 @@ class Service:
 
     def exit_status(self) -> int | None:
         """The exit status of a process that has ended by itself; None if all run."""
-        for port, process in self._processes.items():
+        for replica, process in self._processes.items():
             if process.poll() is not None:
-                self._end(signal.SIGKILL, [port])
+                self.kill(replica=replica)
                 return process.returncode
         return None
 
     def kill(self, number: signal.Signals = signal.SIGKILL, replica: int | None = None) -> None:
         """End all processes, or one replica, by a signal or else by force; return when they are gone."""
-        self._end(number, self.ports if replica is None else [self.ports[replica]])
-
-    def _end(self, number: signal.Signals, ports: list[int]) -> None:
-        ended = {port: process for port in ports if (process := self._processes.pop(port, None))}
-        for process in ended.values():
+        chosen = [one for one in self._processes if replica in (None, one)]
+        ended = [self._processes.pop(one) for one in chosen]
+        for process in ended:
             signal_group(process, number)
-        _signal_processes(self._other_processes(), number)
-        deadline = monotonic() + _STOP_SECONDS
-        while (
-            any(one.poll() is None for one in ended.values()) or self._other_processes()
-        ) and monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
-        for process in ended.values():
+        _signal_processes(self._others(), number)
+        _wait_while(lambda: any(one.poll() is None for one in ended) or self._others(), _STOP_SECONDS)
+        for process in ended:
             kill(process)
-        _signal_processes(self._other_processes(), signal.SIGKILL)
-        for url in filter(None, map(self._ready_url, ended)):
-            while _answer(url) and monotonic() < deadline + _STOP_SECONDS:  # its port is still bound
-                time.sleep(_POLL_SECONDS)
+        _signal_processes(self._others(), signal.SIGKILL)
+        urls = [self._urls[one] for one in chosen if self._urls]
+        _wait_while(lambda: any(map(_answer, urls)), _STOP_SECONDS)  # until their ports are free
 
-    def _other_processes(self) -> list[int]:
+    def _others(self) -> list[int]:
         """What else was started here and still runs, once no replica does: in sessions of its own."""
         return [] if self._processes else _processes_with(f"{STATE_DIR}={self._state}")
 
-    def last_output(self) -> str:
-        """The line of the output that says why the application has ended, or else the last."""
-        lines = self._last_lines()
-        reasons = [line for line in lines if _REASON.search(line)]
-        return [*lines, *reasons][-1].strip() if lines else ""
+    def mark(self) -> int:
+        """Where the output ends at the moment."""
+        return os.fstat(self._output.fileno()).st_size
 
-    def _last_lines(self) -> list[str]:
-        size = os.fstat(self._output.fileno()).st_size
-        text = os.pread(self._output.fileno(), 20_000, max(0, size - 20_000)).decode(errors="replace")
-        return [line for line in text.splitlines()[-3 * _OUTPUT_LINES :] if line.strip()]
+    def last_output(self, lines: int, since: int = 0) -> list[str]:
+        """The last lines of the output, since a `mark`."""
+        start = max(since, self.mark() - _OUTPUT_BYTES)
+        text = os.pread(self._output.fileno(), _OUTPUT_BYTES, start).decode(errors="replace")
+        return [one for one in text.splitlines() if one.strip() and not _ACCESS.search(one)][-lines:]
+
+    def end_reason(self) -> str:
+        """The line of the output that says why the application has ended, or else the last."""
+        lines = self.last_output(3 * _OUTPUT_LINES)
+        return [*lines, *filter(_REASON.search, lines)][-1].strip() if lines else ""
 
 
 class ExternalService:
@@ -184,9 +166,7 @@ class ExternalService:
 
 
 def spawn(command: str, environment: Mapping[str, str], output: int | IO[bytes]) -> Process:
-    """Run a command of the shell, as the leader of a group, so that its children can be ended with it. Raises
-    OSError.
-    """
+    """Run a command of the shell, as the leader of a group that can be ended at once. Raises OSError."""
     return subprocess.Popen(  # noqa: S602 - of the shell, as documented
         command,
         shell=True,
@@ -200,11 +180,10 @@ def spawn(command: str, environment: Mapping[str, str], output: int | IO[bytes])
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Put off what interrupts the program until the end of the block: a process that has begun is then known,
-    and can be ended. Only the main thread is ever interrupted.
-    """
+    """Put off interrupts until the end of the block: a process that has begun is then known, and is ended."""
     arrived: list[int] = []
-    numbers = _INTERRUPTS if threading.current_thread() is threading.main_thread() else []
+    is_main = threading.current_thread() is threading.main_thread()  # no other is ever interrupted
+    numbers = _INTERRUPTS if is_main else []
     handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
     for number in handlers:
         signal.signal(number, lambda number, _: arrived.append(number))
@@ -224,7 +203,6 @@ def kill(process: Process) -> None:
 
 
 def signal_group(process: Process, number: signal.Signals) -> None:
-    """Send a signal to a command and its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
@@ -232,10 +210,14 @@ def signal_group(process: Process, number: signal.Signals) -> None:
 def end_processes_with(variable: str, seconds: float) -> None:
     """End the processes that have this in their environment: by SIGTERM, and after `seconds` by force."""
     _signal_processes(_processes_with(variable), signal.SIGTERM)
-    deadline = monotonic() + seconds
-    while _processes_with(variable) and monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+    _wait_while(lambda: _processes_with(variable), seconds)
     _signal_processes(_processes_with(variable), signal.SIGKILL)
+
+
+def _wait_while(condition: Callable[[], object], seconds: float) -> None:
+    deadline = monotonic() + seconds
+    while condition() and monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
 
 
 def _signal_processes(processes: Iterable[int], number: signal.Signals) -> None:
@@ -245,9 +227,7 @@ def _signal_processes(processes: Iterable[int], number: signal.Signals) -> None:
 
 
 def _processes_with(variable: str) -> list[int]:
-    """The processes that have this in their environment, in whatever session they are. Where the system does
-    not tell, none.
-    """
+    """The processes with this in their environment, in any session; none where the system does not tell."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """The report: the verdict, and each finding as a story. Text, JSON, JUnit, Markdown, HTML."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -19,16 +19,10 @@ from paymock.text import escape_control, format_seconds, shell_word
 from paymock.verify.oracle import RULES, Severity
 
 _REPEAT = "To repeat the first finding:"
-
 _WIDTH = 100
-_NAMED = 3
-"""How many of the trials that ended for the same reason are named."""
-
-_LINES, _LONG = 8, 120
-"""So many lines of its output are shown of an application, or of other orders, and so much of each."""
-
-_REQUESTS = 16
-"""How many successive requests that differ JSON has of a finding."""
+_NAMED = 3  # trials that ended for the same reason; the others are counted
+_LINES, _LONG = 8, 120  # of what an application has written, or other orders have done
+_REQUESTS = 16  # successive ones that differ, in JSON
 
 _ORDER_ID = re.compile(r"verify-[0-9a-f]{8}-[0-9]+")
 _GOODS_AT = re.compile(r"^Goods: .*, first at `(\w+)`", re.MULTILINE)
@@ -45,32 +39,26 @@ class Verdict(StrEnum):
     UNDETERMINED = "UNDETERMINED"
 
 
-_BATCH_FIXES = {
+_BATCH_FIXES = {  # of what a batch has shown, by a part of its token
     "=crash": "Write an order down before anything is sent. Deliver and record it in one transaction, or "
     "give the warehouse the order id as its key.",
     "order=": "Put a unique key on the order id: insert the order first, and use the one that is there.",
     "=meet": "Let the database decide which replica delivers, by a unique key or a lease.",
 }
-"""How to fix what a batch has shown, by a part of its token."""
-
-_EXIT_CODES = {Verdict.SAFE: 0, Verdict.UNSAFE: 1, Verdict.UNDETERMINED: 3}
 
 
 @cache
 def _documentation(page: str) -> str:
     """Where a page is: on the site that the metadata of the package names, else in the repository."""
     with suppress(PackageNotFoundError):  # an executable has none
-        for entry in metadata("paymock").get_all("Project-URL", []):
-            name, _, url = entry.partition(", ")
-            if name == "Documentation":
-                return f"{url.rstrip('/')}/{page.replace('.md', '.html')}"
+        urls = dict(entry.split(", ", 1) for entry in metadata("paymock").get_all("Project-URL", []))
+        if "Documentation" in urls:
+            return f"{urls['Documentation'].rstrip('/')}/{page.replace('.md', '.html')}"
     return f"docs/{page}"
 
 
 class Step(NamedTuple):
-    """A change of a payment: so many seconds after its creation, what happened, the status from then on, and
-    what the application sent until the next.
-    """
+    """A change of a payment, seconds after its creation, and what the application sent until the next."""
 
     at: str
     event: str
@@ -80,16 +68,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that was broken, with the smallest plan that breaks it.
+    """A rule that was broken, with the smallest plan that breaks it, whose `token` repeats it.
 
-    `cause` tells it in a line; `also` are other rules that the same cause breaks. `faults` are the requests
-    that got a fault, and which; `token` repeats the trial. `requests` are those of the order, oldest first,
-    as in the journal. `payments` are those of the order, oldest first, each with its `payment_id`,
-    `scenario` and `timeline`, and with the sums `due` and `received` in raw units of its `asset`; `timeline`
-    and `payment_id` are of the newest. `occurrences` of `tried` trials with this cause broke the rule; 0: it
-    is not known of how many. `repeated`: it was seen once more. `marks` are other events, each by the index
-    of the request after which it came. `output`: the last lines that the application wrote before;
-    `neighbors`: what other orders did meanwhile.
+    `cause` tells it in a line; `also` are other rules that the same cause breaks. `requests` are those of the
+    order, oldest first, as in the journal; `marks` are other events, by the index of the request before.
+    `payments` are those of the order, oldest first: `payment_id`, `scenario`, `timeline`, and the sums `due`
+    and `received` in raw units of its `asset`; `timeline` and `payment_id` are of the newest. It broke in
+    `occurrences` of `tried` trials with this cause; 0: of an unknown number. `repeated`: seen once more.
+    `output`: what the application wrote last before; `neighbors`: what other orders did meanwhile.
     """
 
     rule: str
@@ -151,16 +137,13 @@ class Finding:
     @property
     def goods_at(self) -> str:
         """The status at which the first goods went out, if that was seen."""
-        found = _GOODS_AT.search("\n".join(self.story))
-        return found[1] if found else ""
+        return next(iter(_GOODS_AT.findall("\n".join(self.story))), "")
 
     @property
     def parts(self) -> Iterator[tuple[str, list[str]]]:
         """The story: each part with its name, and its lines. Of advice, only what is wrong."""
-        more = {
-            "Application": ("Output", self.output[-_LINES:]),
-            "Goods": ("Others", self.neighbors[:_LINES]),
-        }
+        output, others = self.output[-_LINES:], self.neighbors[:_LINES]
+        more = {"Application": ("Output", output), "Goods": ("Others", others)}
         for line in self.story if self.is_money else [f"Wrong: {self.explanation}"]:
             name, _, text = line.partition(":")
             yield name, [text.strip()]
@@ -170,26 +153,28 @@ class Finding:
         yield "Fix", [self.fix]
 
     @property
-    def courses(self) -> list[tuple[str, list[Step]]]:
-        """Each payment of the order: its scenario and sums, and its timeline with the requests. A request
-        about no payment stands with the one before it.
-        """
+    def entries(self) -> list[Json]:
+        """The requests, and between them what `marks` tells, as `{"event": TEXT}`."""
+        entries = [*self.requests]
+        for index in sorted(self.marks, reverse=True):
+            entries.insert(index + 1, {"event": self.marks[index]})
+        return entries
+
+    @property
+    def courses(self) -> Iterator[tuple[str, list[Step]]]:
+        """Each payment of the order: its scenario and sums, and its timeline with the requests."""
         if not self.payments:
-            return [("", steps(self.timeline, self.requests, self.marks))]
-        indexes: dict[str, list[int]] = {payment["payment_id"]: [] for payment in self.payments}
-        current = self.payments[0]["payment_id"]
-        for index, request in enumerate(self.requests):
-            current = request["payment_id"] if request["payment_id"] in indexes else current
-            indexes[current].append(index)
-        courses = []
+            yield "", steps(self.timeline, self.entries)
+        own: dict[str, list[Json]] = {payment["payment_id"]: [] for payment in self.payments}
+        current = next(iter(own), "")
+        for entry in self.entries:
+            if entry.get("payment_id") in own:  # else, it stands with the one before
+                current = entry["payment_id"]
+            own.setdefault(current, []).append(entry)
         for number, payment in enumerate(self.payments, 1):
-            own = indexes[payment["payment_id"]]
-            places = {index: place for place, index in enumerate(own)} | ({-1: -1} if number == 1 else {})
-            marks = {places[index]: text for index, text in self.marks.items() if index in places}
             sums = f"due {payment['due']}, received {payment['received']} raw units of {payment['asset']}"
-            course = steps(payment["timeline"], [self.requests[index] for index in own], marks)
-            courses.append((f"payment {number}: {payment['scenario']}; {sums}", course))
-        return courses
+            course = steps(payment["timeline"], own[payment["payment_id"]])
+            yield f"payment {number}: {payment['scenario']}; {sums}", course
 
     @property
     def course(self) -> list[str]:
@@ -198,12 +183,13 @@ class Finding:
     def as_json(self) -> Json:
         """The finding. Equal successive requests are one, with `times`; what is empty is left out."""
         names = ["error", "idempotency", "key", "differs", "shown", *["payment_id"] * bool(self.payments[1:])]
-        requests = [{"event": self.marks[-1]}] if -1 in self.marks else []
-        for index, entry in enumerate(self.requests):
-            said = names if entry["operation"] else ["method", "path", *names]
-            requests.append({name: entry[name] for name in ("operation", "status", "fault")})
-            requests[-1] |= {name: entry[name] for name in said if entry.get(name)}
-            requests += [{"event": self.marks[index]}] if index in self.marks else []
+        requests: list[Json] = []
+        for entry in self.entries:
+            always = ("operation", "status", "fault") if "operation" in entry else ("event",)
+            said = names if entry.get("operation") else ["method", "path", *names]
+            requests.append(
+                {name: entry.get(name) for name in (*always, *said) if name in always or entry.get(name)}
+            )
         counted = [(one, len([*equal])) for one, equal in groupby(requests)]
         folded = [one | ({"times": times} if times > 1 else {}) for one, times in counted]
         if omitted := len(folded[_REQUESTS:]):
@@ -229,9 +215,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was tried: so many `scenarios` of those that there are, and `faults` in them; `batches` of orders
-    that are hit all at once ("outage", "3 at once"). `not_tried`: what was left out, and how to try it.
-    """
+    """How much was tried; `batches` of orders that are hit at once; `not_tried`: what was not, and how to."""
 
     scenarios: int = 0
     of_scenarios: int = 0
@@ -250,10 +234,9 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """What the judge has found. `trials` is how many have ended, of so many `planned`; `undetermined` says
-    what was not seen to its end, and why; `not_judged` are rules of which nothing can be said. `partial`: it
-    was a part of the campaign that was run. `notes` are remarks that change nothing. `command` is the command
-    line, which may have line breaks, that with the `--only` of a finding repeats its trial; empty in Python.
+    """What the judge has found. `trials` have ended, of so many `planned`; `undetermined` says what was not
+    seen to its end, and why; of rules `not_judged`, nothing can be said. `partial`: a part of it all was
+    run. `notes` change nothing. With the `--only` of a finding, `command` repeats its trial; empty in Python.
     """
 
     findings: list[Finding]
@@ -286,27 +269,24 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        return _EXIT_CODES[self.verdict]
-
-    @property
-    def tried(self) -> str:
-        """What was tried: of the scenarios, and of the trials."""
-        faults = [_counted(self.coverage.faults, "fault")] if self.partial else []
-        of = f"{self.trials} of " if self.planned else ""
-        return ", ".join([self.coverage.scope, *faults, of + _counted(self.planned or self.trials, "trial")])
+        return {Verdict.SAFE: 0, Verdict.UNSAFE: 1, Verdict.UNDETERMINED: 3}[self.verdict]
 
     @property
     def summary(self) -> str:
         """The verdict, its reason and what was tried, in one line."""
+        faults = [_counted(self.coverage.faults, "fault")] if self.partial else []
+        of = f"{self.trials} of " if self.planned else ""
+        trials = of + _counted(self.planned or self.trials, "trial")
+        tried = ", ".join([self.coverage.scope, *faults, trials])
         if self.verdict is Verdict.SAFE:
-            return f"SAFE in {self.tried}: no rule about money was broken; {self.seconds:.0f} s"
+            return f"SAFE in {tried}: no rule about money was broken; {self.seconds:.0f} s"
         reason = "not everything was seen to its end"
         if self.verdict is Verdict.UNSAFE:
-            first = next(finding for finding in self.findings if finding.is_money)
+            first = self.fix_first[0]
             broken = [rule for rule, told in self.rules.items() if told == "broken" and rule != first.rule]
             others = ", ".join(rule for rule in broken if RULES[rule].severity is Severity.MONEY)
             reason = f"{first.title} ({first.count}){others and f'; also {others}'}"
-        return escape_control(f"{self.verdict}: {reason}; {self.tried}; {self.seconds:.0f} s")
+        return escape_control(f"{self.verdict}: {reason}; {tried}; {self.seconds:.0f} s")
 
     @property
     def fix_first(self) -> list[Finding]:
@@ -344,33 +324,32 @@ def grouped(lines: Iterable[str]) -> Iterator[str]:
     """Lines like `TOKEN: REASON`, those of the same reason as one, which counts and names their tokens."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        reason = line.partition(": ")[2] or line
-        groups.setdefault(_ORDER_ID.sub("", reason), []).append(line)
+        groups.setdefault(_ORDER_ID.sub("", line.partition(": ")[2] or line), []).append(line)
     for same in groups.values():
-        names = dict.fromkeys(line.partition(": ")[0] for line in same)
+        names = [*dict.fromkeys(line.partition(": ")[0] for line in same)]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        named = f"{', '.join([*names][:_NAMED])}{more}"
-        yield same[0] if len(same) == 1 else f"{same[0].partition(': ')[2]} ({len(same)} times: {named})"
+        told = f"{same[0].partition(': ')[2]} ({len(same)} times: {', '.join(names[:_NAMED])}{more})"
+        yield told if len(same) > 1 else same[0]
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def steps(timeline: Sequence[Json], requests: Sequence[Json], marks: Mapping[int, str] = {}) -> list[Step]:
-    """The changes of a payment, each with the requests of the application until the next. `marks` are other
-    events, each by the index of the request after which it came; -1: before all.
-
-    A request that got a fault shows no state: it stands where the one before it does.
-    """
+def steps(timeline: Sequence[Json], entries: Iterable[Json]) -> list[Step]:
+    """The changes of a payment, each with the requests and other events until the next."""
     states = {entry["offset_seconds"]: entry for entry in timeline if entry["reached"]}
     at, beside = 0.0, {offset: list[str]() for offset in states or (0.0,)}
-    if -1 in marks:
-        beside.setdefault(at, []).append(marks[-1])
-    for index, request in enumerate(requests):
-        if request["shown_offset_seconds"] in beside:
-            at = request["shown_offset_seconds"]
-        beside.setdefault(at, []).extend(filter(None, (_request_text(request), marks.get(index))))
+    for entry in entries:
+        text = entry.get("event") or entry["operation"] or f"{entry['method']} {entry['path']}"
+        if entry.get("fault"):
+            text += f" ✗ {entry['fault']}"
+        elif "event" not in entry:
+            key = entry.get("key") and f"key {entry['key']}"
+            text = " ".join(filter(None, [text, str(entry["status"]), entry["idempotency"], key]))
+        shown = entry.get("shown_offset_seconds")  # none where a fault hid the reply
+        at = shown if shown in beside else at
+        beside.setdefault(at, []).append(text)
     found = []
     for offset, texts in beside.items():
         state = states.get(offset, {})
@@ -391,66 +370,46 @@ def transcript(course: Sequence[Step]) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def _request_text(request: Json) -> str:
-    operation = request["operation"] or f"{request['method']} {request['path']}"
-    if request["fault"]:
-        return f"{operation} ✗ {request['fault']}"
-    key = request.get("key") and f"key {request['key']}"
-    return " ".join(filter(None, [f"{operation} {request['status']}", request["idempotency"], key]))
-
-
 def junit(report: Report) -> bytes:
-    """The report as a JUnit document: a test case for each rule, and one for what was not seen to its end.
-
-    Advice is output of a test case that passes.
-    """
+    """The report as JUnit: a case for each rule, which passes with advice as output, and one for the end."""
     suite = ET.Element("testsuite", name="paymock verify", tests=str(len(RULES) + 1))
-    for name, rule in RULES.items():
-        case = ET.SubElement(suite, "testcase", classname="paymock.verify", name=name)
-        for finding in report.findings:
-            if name in (finding.rule, *finding.also):
-                is_failure = rule.severity is Severity.MONEY
-                more = {"type": name, "message": finding.explanation} if is_failure else {}
-                told = ET.SubElement(case, "failure" if is_failure else "system-out", more)
-                told.text = f"{finding}\n\nTo repeat it:\n\n{finding.command or finding.option}"
-    case = ET.SubElement(suite, "testcase", classname="paymock.verify", name="seen_to_its_end")
+    names = [*RULES, "seen_to_its_end"]
+    cases = {name: ET.SubElement(suite, "testcase", classname="paymock.verify", name=name) for name in names}
+    for finding in report.findings:
+        for name in dict.fromkeys((finding.rule, *finding.also)):
+            told = ET.SubElement(cases[name], "system-out")
+            told.text = f"{finding}\n\nTo repeat it:\n\n{finding.command or finding.option}"
+            if RULES[name].severity is Severity.MONEY:
+                told.tag, told.attrib = "failure", {"type": name, "message": finding.explanation}
     if report.undetermined:
         message = f"{len(report.undetermined)} not seen to the end"
-        lines = "\n".join(map(escape_control, grouped(report.undetermined)))
-        ET.SubElement(case, "error", message=message).text = lines
+        error = ET.SubElement(cases["seen_to_its_end"], "error", message=message)
+        error.text = "\n".join(map(escape_control, grouped(report.undetermined)))
     for name, element in (("failures", "failure"), ("errors", "error")):
         suite.set(name, str(len(suite.findall(f"testcase/{element}"))))
     suite.set("time", f"{report.seconds:.3f}")
     ET.SubElement(suite, "system-out").text = f"{report.summary}\n{escape_control(str(report.coverage))}"
     ET.indent(suite)
-    document: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
-    return document
+    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
 def markdown(report: Report) -> bytes:
     """The report as Markdown, for the summary of a CI job."""
-    parts = [f"## {_escaped(report.summary)}"]
     rows = [f"| `{rule}` | {RULES[rule].severity} | {verdict} |" for rule, verdict in report.rules.items()]
-    parts.append("\n".join(["| Rule | Severity | Verdict |", "| --- | --- | --- |", *rows]))
-    parts.append(_escaped(str(report.coverage)) + ".")
+    table = ["| Rule | Severity | Verdict |", "| --- | --- | --- |", *rows]
+    parts = [f"## {_escaped(report.summary)}", "\n".join(table), _escaped(str(report.coverage)) + "."]
     for title, lines in report.lists.items():
         parts.append("\n".join([f"### {title}", "", *(f"- {_escaped(line)}" for line in lines)]))
-    parts += map(_details, report.fix_first)
+    for finding in report.fix_first:
+        parts.append(f"### `{finding.rule}` {_escaped(f'{finding.cause} {finding.notes}'.lstrip())}")
+        story = [f"- {_escaped(name)}: {'<br>'.join(map(_escaped, lines))}" for name, lines in finding.parts]
+        parts.append("\n".join([*story, f"- Repeat: `{finding.option}`"]))
+        if finding.is_money:
+            course = _block("text", "\n".join(map(escape_control, finding.course)))
+            parts += ["<details><summary>Requests</summary>", course, "</details>"]
     for first in report.fix_first[:1]:
         parts += [_REPEAT, _block("sh", first.command or first.option)]
     return ("\n\n".join(parts) + "\n").encode()
-
-
-def _details(finding: Finding) -> str:
-    story = [f"- {_escaped(name)}: {'<br>'.join(map(_escaped, lines))}" for name, lines in finding.parts]
-    parts = [
-        f"### `{finding.rule}` {_escaped(f'{finding.cause} {finding.notes}'.lstrip())}",
-        "\n".join([*story, f"- Repeat: `{finding.option}`"]),
-    ]
-    if finding.is_money:
-        course = _block("text", "\n".join(map(escape_control, finding.course)))
-        parts += ["<details><summary>Requests</summary>", course, "</details>"]
-    return "\n\n".join(parts)
 
 
 def _block(language: str, text: str) -> str:

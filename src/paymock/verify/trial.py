@@ -1,425 +1,358 @@
-"""A trial: an order of the application, with its own scenario and faults.
-
-Time stands still, until a trial moves its payment to the next change: once the application has read the state
-before.
+"""A trial: an order of the application, with its own scenario and faults, as a coroutine. Time stands still
+until it moves its payment to the next change: once the application has read the state before.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from paymock.client.http import Json, monotonic
+from paymock.client.http import Refused, monotonic
+from paymock.client.sandbox import Sandbox
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
-from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, PAYMENT_READS
-from paymock.verify.oracle import MANY_READS, Violation, check, final_statuses, hides_outcome
-from paymock.verify.pacing import MAX_ORDERS, Inactivity, Order, Pacing
-from paymock.verify.plans import NEAR_DUE, Baseline, Injection, Plan, Request
+from paymock.rules.scenarios import PaymentStatus
+from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
+from paymock.verify.oracle import MANY_READS, final_statuses, hides_outcome, is_due
+from paymock.verify.order import Order
+from paymock.verify.pacing import MAX_ORDERS, Pacing, Silence
+from paymock.verify.plans import NEAR_DUE, Baseline, Request
+from paymock.verify.turns import done, turn, until
 
-PATIENCE = 10.0
-"""How long the application may be silent, in seconds, before it counts as having given up; while it goes on
-polling other orders, if it does.
-"""
-
-SHORT_PATIENCE = 1.5
-"""The same where nothing depends on it: after a status that ends its interest. It is longer than
-`Retry-After`. A trial that has waited for so long lets others begin.
-"""
-
-BACKOFF = 3
-"""How many times longer the pauses of an application may become that tries again and again."""
-
-_ASK_SECONDS = 10.0
-"""How long it is asked for its deliveries, if it does not answer."""
-
+SHORT_PATIENCE = 1.5  # seconds of silence where nothing depends on it, over `Retry-After`; then others begin
+_LATE_PATIENCE = 5.0  # the same when it is run again: it may read an expired payment on, but not as often
+_SOME_POLLS, _SHORTEST_PATIENCE = 4, 0.3
+_BACKOFF = 3  # how many times longer the pauses of one may become that tries again and again
+_ASK_SECONDS = 10.0  # so long it is asked for its deliveries, if it does not answer
 _ASK_PAUSE = 0.1
-
-_MAX_PAYMENTS = 20
-"""So many payments of one order are followed: an application may create another one whenever it polls."""
-
-_STUCK_REQUESTS = 20
-"""After so many requests, none of which shows the state of the payment, the application does not read it."""
-
-_MAX_NUMBER = 5
-"""Of the same requests in the same state, so many get faults: more of them say nothing new."""
+_STUCK_REQUESTS = 20  # after so many, none of which shows the state of the payment, it does not read it
+_HELD_SECONDS = 0.2  # so long a reply is held at most: a client may wait no longer
 
 
-class Trial(Order):
-    """The trial of a plan. `baseline`: what the application does without faults, if that is known.
-    `record_deliveries`: ask for the deliveries at every state. `settle`: how many
-    seconds goods may take, as long as nothing is known of that. `known`: the rules that others have broken.
+class Rules:
+    """Fault rules of the sandbox, until they are closed."""
 
-    It goes through phases, of which each is a method that is called again whenever the application could have
-    sent something, until it enters the next: placing the order, awaiting its payment, following the payment
-    (reading, moving), settling, awaiting the goods.
-    """
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox, self._ids = sandbox, list[str]()
 
-    def __init__(
-        self,
-        plan: Plan,
-        pacing: Pacing,
-        fulfil_at: str,
-        *,
-        baseline: Baseline | None,
-        record_deliveries: bool,
-        settle: float = 0.0,
-        known: Set[str] = frozenset(),
-    ) -> None:
-        super().__init__(*pacing.new_id())
-        self.plan = plan
-        self.order_errors: list[str] = []
-        self.last_fault: Json | None = None
-        self.faulted_at = 0.0
-        """When its last request was noted that lost its reply."""
-        self.culprit: Plan | None = None
-        """The plan whose fault ended or silenced the application meanwhile."""
-        self.longest_pause = 0.0
-        """Between two requests, in seconds."""
-        self.states: dict[float, str] = {}
-        """The statuses of the newest payment, by its age in seconds at which each begins."""
-        self._pacing = pacing
-        self._sandbox = pacing.sandbox
-        self._fulfil_at = fulfil_at
-        self._baseline = baseline
-        self._record_deliveries = record_deliveries
-        self._known = known
-        self._settle = settle
-        self.has_unknown_members = any(one.parsed.kind is FaultKind.EXTRA for one in plan.injections)
-        self._phase: Callable[[], None] | None = self._start
-        self._rules: list[str] = []
-        self._is_cleared = False
-        self._applied = 0
-        self._reads: Counter[tuple[str, str, float]] = Counter()
-        """How many replies showed a payment, by the operation and by the age of the state."""
-        self._statuses_read: set[str] = set()
-        self._payment = ""
-        self._orders_left = MAX_ORDERS
-        self._placed: list[Future[object]] = []
-        self._told: Future[int] | None = None
-        self._ask_from = 0.0
-        self._ask_until = 0.0
-        self._is_interested = True
+    def add(self, fault: str, **selected: Any) -> None:
+        """Add a rule, with the arguments of `Sandbox.fault`."""
+        self._ids.append(str(self._sandbox.fault(fault, **selected)["id"]))
 
-    # What it has shown.
+    def are_hit(self, count: int = 1) -> bool:
+        """Whether they have hit so many requests."""
+        return sum(int(one["applied"]) for one in self._sandbox.faults() if one["id"] in self._ids) >= count
 
-    def check(self) -> list[Violation]:
-        """The rules that it has broken; none if it says nothing."""
-        return [] if self.problems else check(self, self._fulfil_at)
+    def close(self) -> None:
+        while self._ids:
+            with suppress(Refused):  # a rule that somebody else has deleted
+                self._sandbox.clear_faults(self._ids.pop())
 
-    def note_incident(self, event: str, culprit: Plan | None) -> None:
-        """Note what befell the application as a whole, and the plan whose fault came before. What it has
-        delivered it may forget.
-        """
-        self.incident = "; ".join(dict.fromkeys(filter(None, (self.incident, event))))
-        self.culprit = self.culprit or culprit
-        self.is_excused |= self._fulfil_at in self._statuses_read
+
+class Faults(Rules):
+    """The override and the fault rules of an order: a rule for each injection, once."""
+
+    def __init__(self, sandbox: Sandbox, order: Order) -> None:
+        super().__init__(sandbox)
+        self._order, self._left = order, [*order.plan.injections]
+        self._is_set: bool | None = None  # not yet
+        self.is_hurt = False  # by a rule of a batch
+
+    def begin(self, scenario: str, times: int | None = None) -> None:
+        """Let its next `times` payments, or all, follow a scenario."""
+        self._is_set, course, order_id = True, NEAR_DUE.get(scenario), self._order.order_id
+        self._sandbox.next(None if course else scenario, course=course, times=times, order_id=order_id)
+
+    def inject(self, *ages: float | None) -> None:
+        """Add the rules for the faults at these ages, whose requests are counted from now on."""
+        order = self._order
+        for one in [one for one in self._left if one.request.at in ages and self._is_set]:
+            self._left.remove(one)
+            skip, times = one.request.number - 1, None if order.has_unknown_members else one.times
+            order_id = order.order_id if one.has_order else None
+            self.add(
+                one.parsed.text, operation=one.request.operation, order_id=order_id, skip=skip, times=times
+            )
+
+    def end(self) -> None:
+        """Remove the rules and the override."""
+        self.close()
+        if self._is_set:
+            self._is_set = False
+            self._sandbox.clear_next(self._order.order_id)
 
     @property
-    def rules(self) -> int:
-        """How many fault rules and overrides it has, or will have soon."""
-        return 0 if self._is_cleared else max(1, len(self.plan.injections))
+    def count(self) -> int:
+        """How many fault rules and overrides there are, or will be soon."""
+        return self.is_hurt if self._is_set is False else max(1, len(self._order.plan.injections))
+
+
+class TrialOptions(NamedTuple):
+    """How a trial is run. Goods are due at a status of `fulfil_at`. `is_watched`: ask for the deliveries at
+    every state. `is_held`: hold a reply while the payment moves to the state of a fault, so that the next
+    read gets it. `is_patient`: wait as long as for a probe. `awaits_hang`: as long as a client may that has
+    no timeout. `is_deep`: stand at every confirmation, and not only at each status.
+    """
+
+    fulfil_at: tuple[str, ...]
+    is_watched: bool = False
+    is_held: bool = False
+    is_patient: bool = False
+    awaits_hang: bool = True
+    is_deep: bool = True
+
+
+@dataclass(eq=False)
+class Trial:
+    """The trial of an order. `baseline`: what the application does without faults, if that is known."""
+
+    order: Order
+    pacing: Pacing
+    baseline: Baseline | None
+    options: TrialOptions
+    max_payments = 4  # are followed: an application may create another one whenever it polls
+
+    def __post_init__(self) -> None:
+        self.faults = Faults(self.pacing.sandbox, self.order)
+        self._silence: Silence | None = None
+
+    async def run(self) -> None:
+        """Run it to its end. It leaves neither faults nor an override behind, however it ends."""
+        order, now = self.order, self.pacing.clock.now
+        order.placed_at = now()
+        try:
+            await self.course()
+        except Refused as refused:
+            order.problems.append(f"the judge was refused: {refused}")
+        finally:
+            order.is_over, order.ended_at = True, now()
+            with suppress(Refused):
+                self.faults.end()
+        order.acknowledged = order.is_taken and bool(self.pacing.journal.served - {order.order_id})
+        order.is_excused |= bool(order.incident) and not order.is_taken  # nobody has been asked to pay
+        if order.plan.injections or order.plan.batch or order.problems:
+            return
+        # Without a fault, that leaves nothing to inject faults into; who has polled before has lost the sale.
+        has_polled = self.pacing.patience.pace is not None and is_due(order, self.options.fulfil_at)
+        if not order.payments and not order.acknowledged:
+            reason = f": {order.order_errors[-1]}" if order.order_errors else order.refusal()
+            uses = "Does the application use this server and API key, and the order id that it is given?"
+            problem = f"no payment with the order id {order.order_id} was created"
+            order.problems.append(f"{problem}{reason}. {uses}")
+        elif order.payments and not (order.deliveries or has_polled or order.polls):
+            hint = "is `tick` missing?" if self.pacing.polls_by_itself else "does `tick` poll it?"
+            order.problems.append(f"the application never read its payment: {hint}")
+
+    async def course(self) -> None:
+        order = self.order
+        self.faults.begin(order.plan.scenario)
+        self.faults.inject(None, 0.0)
+        await self.place()
+        if not await self.has_payment():
+            return
+        for _ in range(self.max_payments):
+            payment_id = order.payments[-1]
+            self.load(payment_id)
+            await self.follow(payment_id)
+            if order.payments[-1] == payment_id:
+                break
+        if not order.has_unknown_members:  # the application must live with those
+            self.faults.end()
+        self.end_payments()
+        if not order.problems:
+            await self.come_to_rest()
+            await self.await_goods()
 
     @property
     def is_idle(self) -> bool:
         """Whether it waits for an application that has been silent for some time."""
-        return self._phase is not None and bool(self._placed) and self._silence.seconds > SHORT_PATIENCE
+        return self._silence is not None and self._silence.seconds > SHORT_PATIENCE
 
-    @property
-    def missed(self) -> list[Injection]:
-        """The faults of the plan that no request got."""
-        got = [(entry["operation"], entry["fault"]) for entry in self.entries]
-        result = []
-        for injection in self.plan.injections:
-            key = injection.request.operation, injection.parsed.text
-            if key in got:
-                got.remove(key)
-            else:
-                result.append(injection)
-        return result
+    def listen(self) -> Silence:
+        self._silence = Silence(self.pacing, self.order)
+        return self._silence
 
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        """The requests into which a fault could be injected, in order."""
-        requests: list[Request] = []
-        counts: Counter[tuple[str, float | None]] = Counter()
-        for entry in self.entries:
-            operation, at = entry["operation"], None
-            if operation in PAYMENT_READS:
-                if entry["payment_id"] not in self.payments[-1:]:
-                    continue
-                at = entry["shown_offset_seconds"]
-            if operation is not None:
-                counts[operation, at] += 1
-                if counts[operation, at] <= _MAX_NUMBER:
-                    requests.append(Request(operation, at, counts[operation, at]))
-        return tuple(requests)
+    async def place(self) -> None:
+        """Place the order, and again if that fails."""
+        order, pacing, service = self.order, self.pacing, self.pacing.application.service
+        expected = sum(one.times for one in order.plan.injections if one.request.operation == CREATE_PAYMENT)
+        left = MAX_ORDERS
+        while left >= 0:
+            placed = self.call()
+            self.listen()
+            await done(placed)
+            await until(lambda: not pacing.is_cut_off)  # so long a customer waits before trying again
+            pacing.journal.note()
+            errors = [error for one in placed if (error := one.exception()) is not None]
+            order.is_taken = len(errors) < len(placed)
+            if order.is_taken:
+                return
+            order.order_errors.append(pacing.describe(errors[0]))
+            if service is not None:  # the application may have ended, which shows a moment later
+                await until(lambda: False, _ASK_PAUSE)
+                await until(lambda: not service.is_down)
+            order.reordered = True
+            left -= order.faulted >= expected or len(order.order_errors) > expected
 
-    def note(self, entry: Json, call: int, now: float) -> None:
-        super().note(entry, call, now)
-        self.longest_pause = max(self.longest_pause, self.pause)
-        if hides_outcome(entry["fault"]):
-            self.last_fault, self.faulted_at = entry, now
-        self._applied += entry["fault"] is not None
-        if entry["shown_offset_seconds"] is not None and entry["operation"] in PAYMENT_READS:
-            self._reads[entry["payment_id"], entry["operation"], entry["shown_offset_seconds"]] += 1
-            if entry["operation"] == GET_PAYMENT:
-                self._statuses_read.add(entry["shown"])
+    def call(self) -> list[Future[object]]:
+        application = self.pacing.application
+        with self.pacing.clock.stopped():
+            return [application.executor.submit(application.order, self.order.order_id)]
 
-    def _reads_of(self, at: float, operation: str = GET_PAYMENT) -> int:
-        """How many replies to reads of the newest payment showed the state at this age, or a later one."""
-        return sum(
-            count
-            for (payment_id, read_by, shown_at), count in self._reads.items()
-            if payment_id == self.payments[-1] and read_by == operation and shown_at >= at
-        )
-
-    # The phases.
-
-    def resume(self) -> bool:
-        """Go on as far as the application lets it, and return whether the trial has ended."""
-        if self._phase is not None:
-            self._phase()
-        return self._phase is None
-
-    def _enter(self, phase: Callable[[], None]) -> None:
-        self._phase = phase
-        self._silence, self._requests_before = Inactivity(self._pacing, self), len(self.entries)
-        phase()
-
-    def _start(self) -> None:
-        course = NEAR_DUE.get(self.plan.scenario)
-        name = self.plan.scenario if course is None else None
-        self._sandbox.next(name, course=course, times=None, order_id=self.order_id)  # for all its payments
-        self._add_faults(None)
-        self._add_faults(0.0)
-        self._place()
-
-    def _place(self) -> None:
-        self._placed = [self._pacing.place(self.order_id)]
-        self._enter(self._placing)
-
-    def _placing(self) -> None:
-        """Wait until the order is placed; place it again if that fails."""
-        if not all(placed.done() for placed in self._placed):
-            return
-        self._pacing.note_requests()
-        errors = [placed.exception() for placed in self._placed]
-        error = errors[0] if all(errors) else None
-        if error is not None and self._is_down():
-            return
-        if error is not None:
-            self.reordered = True
-            self.order_errors.append(self._pacing.describe(error))
-            creations = [one for one in self.plan.injections if one.request.operation == CREATE_PAYMENT]
-            expected = sum(injection.times for injection in creations)
-            self._orders_left -= self._applied >= expected or len(self.order_errors) > expected
-        if error is not None and self._orders_left >= 0:
-            self._place()
-        else:
-            self._enter(self._awaiting_payment)
-
-    def _is_down(self) -> bool:
-        """Whether an order failed since the application has ended, which shows a moment later."""
-        service, now = self._pacing.application.service, monotonic()
-        self._ask_from = self._ask_from or now + _ASK_PAUSE
-        if service is None or (now >= self._ask_from and not service.is_down):
-            self._ask_from = 0.0
-            return False
+    async def has_payment(self) -> bool:
+        """Wait for the payment, and return whether there is one."""
+        order, silence = self.order, self.listen()
+        while not order.payments:
+            is_refused = any(400 <= last.status < 500 and not last.fault for last in order.entries[-1:])
+            if silence.lasts(self._short_patience() if is_refused else self.patience()):
+                order.gave_up, order.waited = True, silence.seconds
+                return False
+            await turn()
         return True
 
-    def _awaiting_payment(self) -> None:
-        if not self.payments:
-            last = self.entries[-1] if self.entries else None
-            is_refused = last is not None and not last["fault"] and 400 <= last["status"] < 500  # for good
-            if self._silence.lasts(SHORT_PATIENCE if is_refused else self._patience()):
-                self.gave_up = True
-                self._end()
-            return
-        if self._baseline is None:
-            scenario = self._sandbox.detail(self.payments[-1])["scenario"]
-            if scenario != self.plan.scenario:
-                self.problems.append(
-                    f"the payment follows {scenario}: the application must not send X-Mock-Scenario"
-                )
-        self._follow_newest()
+    def load(self, payment_id: str) -> None:
+        """Note the states that a read can show: they last a millisecond or more. It is in the first."""
+        order, detail = self.order, self.pacing.sandbox.detail(payment_id)
+        is_first, scenario = not order.states, detail["scenario"]
+        order.states = {entry["offset_seconds"]: entry["status"] for entry in detail["timeline"]}
+        order.timelines[payment_id] = order.states
+        order.move(0.0)
+        if is_first and not (self.baseline or order.plan.batch) and scenario != order.plan.scenario:
+            follows = f"the payment follows {scenario}"
+            order.problems.append(f"{follows}: the application must not send X-Mock-Scenario")
 
-    def _follow_newest(self) -> None:
-        """Follow the payment through the states that last at least a millisecond: a read can show them."""
-        self._payment = self.payments[-1]
-        timeline = self._sandbox.detail(self._payment)["timeline"]
-        self.states = {entry["offset_seconds"]: entry["status"] for entry in timeline}
-        self.statuses = [*self.states.values()][:1]
-        self._enter(self._reading)
+    async def follow(self, payment_id: str) -> None:
+        """Move a payment to each other status and fault, as long as the application will read the next."""
+        order, options, states = self.order, self.options, pairwise(self.order.states.items())
+        hurt = {one.request.at: one.request.operation for one in reversed(order.plan.injections)}
+        steps = [at for (_, old), (at, new) in states if new != old or at in hurt or options.is_deep]
+        for at in [*steps, None]:
+            goes_on = await self.is_read(payment_id)
+            is_hurt = order.faulted > 0 and not order.deliveries and not is_due(order, options.fulfil_at)
+            if options.is_watched or is_hurt:
+                await self.ask(order.statuses[-1])
+            if not goes_on or at is None:
+                return
+            with closing(Rules(self.pacing.sandbox)) as gate:
+                if options.is_held and at in hurt and self.pacing.polls_by_itself:
+                    gate.add("hold", operation=hurt[at], order_id=order.order_id)
+                    await until(gate.are_hit, _HELD_SECONDS)
+                to, seconds = ("next", None) if options.is_deep else (None, at - order.age)
+                if not self.pacing.advance(payment_id, to, seconds):
+                    order.problems.append("the payment was moved by others: the judge moves it by itself")
+                order.move(at)
+                self.faults.inject(at)
 
-    def _reading(self) -> None:
-        """Wait until the application has read the state, or does not read it."""
-        interest = self._interest()
-        if interest is not None:
-            self._is_interested = interest
-            self._enter(self._moving)
+    async def is_read(self, payment_id: str) -> bool:
+        """Wait until the application has read the state; return whether it will read the next one."""
+        order, at, plan = self.order, self.order.age, self.order.plan
+        injections = [one for one in plan.injections if one.request.at == at]
+        sent = {one.operation for one in self.baseline.requests if one.at == at} if self.baseline else set()
+        if self.baseline and not injections and not sent:
+            return True
+        most = len(order.entries) + _STUCK_REQUESTS + sum(one.times for one in injections)
+        due = sum(one.times for one in plan.injections if self._is_to_come(one.request, at))
+        silence, all_faults = self.listen(), sum(one.times for one in plan.injections)
+        while order.payments[-1] == payment_id and len(order.entries) <= most:
+            if self.is_idle and order.faulted >= all_faults > 0 and not order.has_unknown_members:
+                self.faults.end()
+            if order.faulted >= due and all(order.reads_of(at, one) for one in sent or {GET_PAYMENT}):
+                return True
+            may_stop = self._may_be_silent()
+            if silence.lasts(self._short_patience() if may_stop else self.patience()):
+                order.gave_up = not may_stop and self.baseline is not None
+                order.waited, order.faults_left = silence.seconds, order.faulted < due
+                return False
+            await turn()
+        return False
 
-    def _moving(self) -> None:
-        """Move the payment to the next change that the application will read, or to its end."""
-        if self._record_deliveries and not self._deliveries_known():
-            return
-        if self._is_interested and len(self.statuses) < len(self.states):
-            at, status = [*self.states.items()][len(self.statuses)]
-            self.statuses.append(status)
-            if not self._pacing.advance(self._payment, "next"):
-                self.problems.append("the payment was moved by others: the judge moves it by itself")
-            self._add_faults(at)
-            self._enter(self._reading)
-        elif self.payments[-1] != self._payment and len(self.payments) <= _MAX_PAYMENTS:
-            self._follow_newest()
-        else:
-            self._end_faults()
-            for payment_id in self.payments:
-                self._pacing.advance(payment_id, "end")
-            self.statuses = [*self.states.values()]
-            if self.problems:
-                self._end()
-            else:
-                self._enter(self._settling)
+    def _is_to_come(self, request: Request, at: float) -> bool:
+        """Whether a request was sent, or is to come up to this age: a second creation need not come."""
+        sent = sum(entry.operation == request.operation for entry in self.order.entries)
+        return request.number <= max(1, sent) if request.at is None else request.at <= at
 
-    def _settling(self) -> None:
+    def end_payments(self) -> None:
+        """Advance the payments to their ends: any of them may make goods due."""
+        order = self.order
+        for payment_id in order.payments:
+            self.pacing.advance(payment_id, "end")
+            if payment_id not in order.timelines:
+                self.load(payment_id)
+            states = order.timelines[payment_id]
+            order.reached.update(states.values())
+            order.stood.add([*states.values()][-1])
+            late = [
+                at for (_, before), (at, _) in pairwise(states.items()) if before == PaymentStatus.EXPIRED
+            ]
+            if late:
+                order.deposits[payment_id] = late[0]
+        order.move()
+
+    async def come_to_rest(self) -> None:
         """Wait until the application reads no more, or has read too often; and ask for the deliveries."""
-        may_read_more = (
-            self._reads_of(max(self.states)) <= MANY_READS
-            and len(self.entries) - self._requests_before < _STUCK_REQUESTS
-        )
-        if self._told is None and may_read_more and not self._silence.lasts():
-            return
-        if self._deliveries_known():
-            self._enter(self._awaiting_delivery)
+        order, silence = self.order, self.listen()
+        most, last = len(order.entries) + _STUCK_REQUESTS, max(order.states)
+        while order.reads_of(last) <= MANY_READS and len(order.entries) < most and not silence.lasts():
+            await turn()
+        await self.ask()
 
-    def _awaiting_delivery(self) -> None:
+    async def await_goods(self) -> None:
         """Ask for the deliveries until the goods are out that are due."""
-        if self._lacks_goods and not self._deliveries_known():
-            return
-        is_known = bool(self._statuses_read & final_statuses(self._fulfil_at))
-        patience = self._patience() if is_known or not self.gave_up else SHORT_PATIENCE
-        if is_known:  # the goods may leave later, by themselves
-            patience = max(
-                patience, BACKOFF * self._pacing.lag, 0.0 if self._pacing.pace is not None else self._settle
-            )
-        if not self._lacks_goods and not self.plan.injections:
-            self._pacing.lag = max(self._pacing.lag, self._silence.seconds)
-        if not self._lacks_goods or self._silence.waited(patience):
-            self._end()
+        order, patience, silence = self.order, self.pacing.patience, self.listen()
+        while is_due(order, self.options.fulfil_at) and not (order.deliveries or order.problems):
+            await self.ask()
+            is_known = bool(order.statuses_read & final_statuses(self.options.fulfil_at))
+            seconds = self.patience() if is_known or not order.gave_up else self._short_patience()
+            if is_known:  # the goods may leave later, by themselves
+                seconds = max(seconds, patience.settle if patience.pace is None else _BACKOFF * patience.lag)
+            if silence.waited(seconds):
+                order.waited = max(order.waited, silence.seconds)
+                return
+            await turn()
+        if not order.plan.injections:
+            patience.lag = max(patience.lag, silence.seconds)
 
-    @property
-    def _lacks_goods(self) -> bool:
-        return self._fulfil_at in self.statuses and not self.deliveries and not self.problems
-
-    def _end(self) -> None:
-        """End, and say why a trial without faults shows nothing to inject faults into."""
-        self._phase = None
-        is_taken = any(placed.done() and placed.exception() is None for placed in self._placed)
-        self.acknowledged = is_taken and self._pacing.served > bool(self.payments)
-        self.is_excused |= bool(self.incident) and not is_taken  # nobody has been asked to pay
-        if self.plan.injections or self.plan.batch or self.problems:
-            return
-        if not self.payments and not self.acknowledged:
-            reason = f": {self.order_errors[-1]}" if self.order_errors else _refusal(self.entries)
-            self.problems.append(
-                f"no payment with the order id {self.order_id} was created{reason}. Does the application "
-                "use this server and API key, and the order id that it is given?"
-            )
-        elif self.payments and not self.deliveries and len(self.entries) <= 1 + len(self.order_errors):
-            self.problems.append(f"the application never read its payment: {self._pacing.unread_hint}")
-
-    # What the phases ask.
-
-    def _interest(self) -> bool | None:
-        """Whether the application will read the next state; None while it may still read this one."""
-        at = [*self.states][len(self.statuses) - 1]
-        injections = [one for one in self.plan.injections if one.request.at == at]
-        sent = {one.operation for one in self._baseline.requests if one.at == at} if self._baseline else set()
-        if self._baseline and not injections and not sent:
-            return True
-        if self.payments[-1] != self._payment:
-            return False
-        if self.is_idle and self._applied >= sum(one.times for one in self.plan.injections):
-            self._end_faults()
-        due = sum(one.times for one in self.plan.injections if (one.request.at or 0) <= at)
-        if self._applied >= due and all(self._reads_of(at, one) for one in sent or {GET_PAYMENT}):
-            return True
-        if self._silence.lasts(SHORT_PATIENCE if self._may_be_silent() else self._patience()):
-            self.gave_up = not self._may_be_silent() and self._baseline is not None
-            self.faults_left = self._applied < due
-            return False
-        requests = len(self.entries) - self._requests_before
-        return False if requests > _STUCK_REQUESTS + sum(one.times for one in injections) else None
+    async def ask(self, at: str | None = None) -> None:
+        """Ask how often the goods went out, `at` this status of the payment, until that is told."""
+        order, deadline = self.order, monotonic() + _ASK_SECONDS
+        while True:
+            told = self.pacing.application.count_deliveries(order.order_id)
+            await done([told])
+            error = told.exception()
+            if error is None:
+                break
+            if monotonic() >= deadline or isinstance(error, TypeError | ValueError):
+                order.problems.append(f"deliveries cannot be told: {self.pacing.describe(error)}")
+                return
+            await until(lambda: False, _ASK_PAUSE)
+        order.deliveries = told.result()
+        if order.deliveries:
+            order.delivered_at = order.delivered_at or at
+            order.goods_at = min(order.goods_at, self.pacing.clock.now())
 
     def _may_be_silent(self) -> bool:
         """Whether the application need not read the payment any more, or without faults does not."""
-        final = final_statuses(self._fulfil_at)
-        if self._baseline is not None:
-            return bool(self._statuses_read & final)
-        # One that polls rarely, or an expired payment once more, shows what there is to inject faults into.
-        return not self._pacing.polls_by_itself or bool(self._statuses_read & (final - {"expired"}))
-
-    def _patience(self) -> float:
-        """How long silence must last. One that fails again and again may pause longer each time."""
-        hurt = [hides_outcome(entry["fault"]) for entry in self.entries[-2:]]
-        fault = parse_fault(self.entries[-1]["fault"] or "") if self.entries else None
-        if fault is not None and fault.kind is FaultKind.HANG and "lost_sale" not in self._known:
-            return MAX_HANG + PATIENCE  # so long the application may wait for its reply
-        backoff = BACKOFF * self.pause if len(hurt) == 2 and all(hurt) else 0.0
-        return max(PATIENCE, backoff, 2 * (self._pacing.pace or 0.0))
-
-    def _deliveries_known(self) -> bool:
-        """Ask how often the goods went out, and return whether that has been answered, or cannot be."""
-        if self._told is None:
-            if monotonic() < self._ask_from:
-                return False
-            self._told = self._pacing.count_deliveries(self.order_id)
-        if not self._told.done():
-            return False
-        told, self._told = self._told, None
-        error, now = told.exception(), monotonic()
-        if error is not None:
-            self._ask_from, self._ask_until = now + _ASK_PAUSE, self._ask_until or now + _ASK_SECONDS
-            if now < self._ask_until and not isinstance(error, TypeError | ValueError):
-                return False
-            self.problems.append(f"deliveries cannot be told: {self._pacing.describe(error)}")
+        is_unknown = self.baseline is None
+        if is_unknown and not self.pacing.polls_by_itself:
             return True
-        self._ask_from = self._ask_until = 0.0
-        self.deliveries = told.result()
-        if self.deliveries and self.delivered_at is None and self._record_deliveries:
-            self.delivered_at = self.statuses[-1]
-        return True
+        # One that polls rarely, or an expired payment once more, shows what there is to inject faults into.
+        rare = {"expired"} if is_unknown and self.pacing.patience.pace is None else set()
+        return not self.order.statuses_read.isdisjoint(final_statuses(self.options.fulfil_at) - rare)
 
-    def close(self) -> None:
-        """Remove its faults and its override."""
-        while self._rules:
-            self._sandbox.clear_faults(self._rules.pop())
-        if not self._is_cleared:
-            self._sandbox.clear_next(self.order_id)
-        self._is_cleared = True
+    def _short_patience(self) -> float:
+        """How long silence must last where nothing depends on it: after a reply that was read, some polls."""
+        patience, is_patient, last = self.pacing.patience, self.options.is_patient, self.order.entries[-1:]
+        longest = min(_LATE_PATIENCE if is_patient else SHORT_PATIENCE, patience.settle)
+        if patience.pace is None or is_patient or any(hides_outcome(entry.fault) for entry in last):
+            return longest
+        return min(longest, max(_SOME_POLLS * patience.pace, _SHORTEST_PATIENCE))
 
-    def _end_faults(self) -> None:
-        """Remove its faults before the end, unless the application must live with them."""
-        if not self.has_unknown_members:
-            self.close()
-
-    def _add_faults(self, at: float | None) -> None:
-        """Add the rules for the faults at this age, whose requests are counted from now on."""
-        for injection in self.plan.injections:
-            if injection.request.at == at:
-                rule = self._sandbox.fault(
-                    injection.parsed.text,
-                    operation=injection.request.operation,
-                    order_id=self.order_id if injection.has_order else None,
-                    skip=injection.request.number - 1,
-                    times=None if self.has_unknown_members else injection.times,
-                )
-                self._rules.append(str(rule["id"]))
-
-
-def _refusal(entries: Sequence[Json]) -> str:
-    """Why the service has refused the last request, as far as it has."""
-    last: Json = entries[-1] if entries else {"error": None}
-    if not last["error"]:
-        return ""
-    fields = "; ".join(f"{problem['field']} {problem['message']}" for problem in last["details"])
-    return f": {last['operation']} got {last['status']} {last['error']}{f' ({fields})' if fields else ''}"
+    def patience(self) -> float:
+        """How long silence must last. One that fails again and again may pause longer each time."""
+        order, patience = self.order, self.pacing.patience
+        fault = parse_fault(order.entries[-1].fault or "") if order.entries else None
+        seconds = max(patience.seconds, patience.settle if self.options.is_patient else 0.0)
+        if fault is not None and fault.kind is FaultKind.HANG and self.options.awaits_hang:
+            seconds += MAX_HANG  # so long the application may wait for its reply
+        has_failed_twice = sum(hides_outcome(entry.fault) for entry in order.entries[-2:]) == 2
+        return max(seconds, _BACKOFF * order.pause) if has_failed_twice else seconds

@@ -4,12 +4,8 @@ The bugs of the first four sections cost money. Those of the last are lesser: no
 """
 
 import contextlib
-import http.client
 import math
-import sys
-import time
 from collections.abc import Callable
-from itertools import pairwise
 from typing import TypeVar
 from uuid import uuid4
 
@@ -22,17 +18,16 @@ from tests.verify.shops.base import CLOSED, creation
 from tests.verify.shops.good import (
     TRIES,
     AttemptReader,
-    Backoff,
-    Bare,
     Breaker,
     FulfilmentTable,
     Json,
     KeyFromOrderId,
-    LatePayments,
     Outbox,
     Poller,
     RetryingClient,
-    ThreadPerOrder,
+    TakesLateMoney,
+    ThreeItems,
+    TwoReaders,
     Worker,
     key_of,
     sums,
@@ -63,12 +58,10 @@ class DeliversInReview(Outbox):
     paid = ("completed", "manual_review")
 
 
-class DeliversLatePayments(LatePayments):
+class DeliversLatePayments(Poller):
     """Takes funds that come after `expired` for a payment like any other."""
 
-    def decide(self, order_id: str, payment: Json) -> None:
-        super().decide(order_id, payment)
-        self.delivered[order_id] += order_id in self.paid_late
+    paid = frozenset({"completed", "manual_review"})
 
 
 class DeliversByFunding(Poller):
@@ -90,55 +83,37 @@ class ForgivesDust(Poller):
         super().decide(order_id, payment)
 
 
-class DeliversByDeposit(AttemptReader):
-    """Delivers once a deposit is final, whatever its amount."""
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        payment = self.read(payment_id)
-        [attempt] = self.attempts(payment_id)
-        if any(deposit["status"] == "finalized" for deposit in attempt.get("deposits", [])):
-            payment = {**payment, "status": "completed"}
-        self.decide(order_id, payment)
-
-
-class DeliversWhenServiceIsDown(Poller):
-    """Delivers after three failed polls in a row, to be nice to a customer who has surely paid."""
-
-    patience = 3
-
-    def read(self, payment_id: str) -> Json:
-        payment = super().read(payment_id)
-        self.counts[payment_id] = 0
-        return payment
-
-    def failed(self, order_id: str, error: Exception) -> None:
-        payment_id = self.open[order_id]
-        self.counts[payment_id] += 1
-        if self.counts[payment_id] == self.patience:
-            self.decide(order_id, {"status": "completed"})
-
-
 class DeliversUnknownReplies(Poller):
     """Knows the statuses that are not paid, and takes any other reply for paid; an error, too."""
 
     unpaid = {status for course in COURSES.values() for _, status in course} - {"completed"}
 
+    def get(self, payment_id: str) -> httpx.Response:
+        return self.http.get(f"/v1/payments/{payment_id}")
+
     def read(self, payment_id: str) -> Json:
-        reply = self.http.get(f"/v1/payments/{payment_id}")
+        reply = self.get(payment_id)
         payment = dict(reply.json()) if reply.headers["Content-Type"] == "application/json" else {}
         return payment if payment.get("status") in self.unpaid else {"status": "completed"}
 
 
-class DeliversWhenConfirmationFails(Poller):
-    """Takes a failed poll after `settlement_submitted` for the end of a settlement that went well."""
+class TakesAnySuccess(DeliversUnknownReplies):
+    """Takes any reply with 2xx for paid that has no other status, such as a page of a proxy."""
+
+    def get(self, payment_id: str) -> httpx.Response:
+        return super().get(payment_id).raise_for_status()
+
+
+class ReleasesCustomer(Poller):
+    """All orders are of one customer: as soon as one of them is paid, all of them are released."""
 
     def decide(self, order_id: str, payment: Json) -> None:
-        self.counts[order_id] += payment["status"] == "settlement_submitted"
         super().decide(order_id, payment)
+        if payment["status"] in self.paid:
+            self.delivered.update([*self.open])
 
-    def failed(self, order_id: str, error: Exception) -> None:
-        if self.counts[order_id]:
-            self.decide(order_id, {"status": "completed"})
+    def deliveries(self, order_id: str) -> int:
+        return self.delivered[order_id] > 0
 
 
 # Lost sales
@@ -160,6 +135,20 @@ class DropsAfterThreeFailures(DropsAfterFailedPoll):
     """Drops an order after three failed polls, whether in a row or not."""
 
     patience = 3
+
+
+class DropsOnTruncatedReply(DropsAfterFailedPoll):
+    """Takes a reply that was cut short for damaged data, and cancels the order."""
+
+    failure = httpx.RemoteProtocolError
+
+
+class DeliversWhenServiceIsDown(DropsAfterThreeFailures):
+    """Delivers after three failed polls, to be nice to a customer who has surely paid."""
+
+    def failed(self, order_id: str, error: Exception) -> None:
+        super().failed(order_id, error)
+        self.delivered[order_id] += order_id not in self.open
 
 
 class DropsOnTimeout(DropsAfterFailedPoll):
@@ -191,15 +180,6 @@ class DropsWhenNotFound(DropsWhenTooFast):
     refused = 404
 
 
-class GivesUpWithBackoff(Backoff):
-    """Drops an order after three failed reads in a row, with growing pauses."""
-
-    def failed(self, order_id: str, error: Exception) -> None:
-        super().failed(order_id, error)
-        if self.counts[order_id] == 3:
-            del self.open[order_id]
-
-
 class PollingLoopDies(Worker):
     """The thread that polls all orders expects no failure, and ends at the first one."""
 
@@ -210,55 +190,6 @@ class BreakerStaysOpen(Breaker):
     """Nothing closes the circuit breaker again."""
 
     seconds = math.inf
-
-
-class BudgetIsNotRefilled(Worker):
-    """All orders share twenty retries, which nothing refills; after them, a failed read drops its order."""
-
-    budget = 20
-
-    def failed(self, order_id: str, error: Exception) -> None:
-        super().failed(order_id, error)
-        self.budget -= 1
-        if self.budget < 0:
-            del self.open[order_id]
-
-
-class DropsOnHtml(Poller):
-    """Decodes a reply before it looks at its status: the HTML of a gateway cancels the order."""
-
-    def read(self, payment_id: str) -> Json:
-        reply = self.http.get(f"/v1/payments/{payment_id}")
-        try:
-            payment = dict(reply.json())
-        except ValueError:
-            return {"status": "failed"}
-        reply.raise_for_status()
-        return payment
-
-
-class DropsOnTruncatedReply(Bare):
-    """Takes a reply that was cut short for damaged data, and cancels the order."""
-
-    def call(self, method: str, path: str, body: Json | None = None, key: str | None = None) -> Json:
-        try:
-            return super().call(method, path, body, key)
-        except http.client.IncompleteRead:
-            if method == "GET":
-                return {"status": "failed"}
-            raise
-
-
-class DropsWhenThreadDies(ThreadPerOrder):
-    """The thread of an order expects no connection to fail while it polls, and ends when one does."""
-
-    def send(self, http: httpx.Client, order_id: str, payment: Json | None) -> httpx.Response:
-        try:
-            return super().send(http, order_id, payment)
-        except httpx.TransportError:
-            if payment is None:
-                raise
-            sys.exit()  # of the thread only
 
 
 class ForgetsUnansweredOrder(Poller):
@@ -277,12 +208,59 @@ class RefusesToOrderAgain(Poller):
             raise ValueError(f"order {order_id} has failed")
         try:
             super().order(order_id)
-        except httpx.HTTPError as error:
-            self.counts[order_id] += self.is_final(error)
+        except httpx.HTTPError:
+            self.counts[order_id] += 1
             raise
 
-    def is_final(self, error: httpx.HTTPError) -> bool:
-        return True
+
+class SkipsItems(ThreeItems):
+    """Closes an order when the read before an item fails."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        try:
+            super().decide(order_id, payment)
+        except httpx.HTTPError:
+            del self.open[order_id]
+
+
+class LosesEveryEighth(Poller):
+    """A task is now and then faster than the commit of its order, finds nothing and is dropped."""
+
+    def order(self, order_id: str) -> None:
+        super().order(order_id)
+        self.counts["orders"] += 1
+        if self.counts["orders"] % 8 == 0:
+            del self.open[order_id]
+
+
+class DropsRestOfRound(Poller):
+    """A read that fails ends the round, and what was to be read after it is not queued again."""
+
+    def tick(self) -> None:
+        waiting = list(self.open.items())
+        try:
+            while waiting:
+                self.poll(*waiting.pop(0))
+        except self.failures:
+            for order_id, _ in waiting:
+                del self.open[order_id]
+
+
+class LastReplyWins(TwoReaders):
+    """Takes the reply that comes last for the newest, also of an order that is closed."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        super().decide(order_id, payment)
+        self.statuses[order_id] = payment["status"]
+
+
+class CancelsWithNewest(TakesLateMoney):
+    """Reads only the newest payment of an order: nobody sees that an older one is paid late."""
+
+    def decide(self, name: str, payment: Json) -> None:
+        super().decide(name, payment)
+        if f"{name}+" in self.open:
+            del self.open[name]
 
 
 class ClosesBeforeDelivery(AttemptReader):
@@ -295,43 +273,6 @@ class ClosesBeforeDelivery(AttemptReader):
         if payment["status"] in self.paid:
             self.attempts(payment_id)
             self.delivered[order_id] += 1
-
-
-class StrictStateMachine(Poller):
-    """Ignores a status that does not follow the last one, and with it all that come later. It misses one when
-    a reply is late, which it takes for outdated.
-    """
-
-    latest = 0.25
-    steps = frozenset(
-        step for course in COURSES.values() for step in pairwise(status for _, status in course)
-    )
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.http.timeout = httpx.Timeout(1)
-        self.statuses: dict[str, str] = {}
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        began = time.monotonic()
-        payment = self.read(payment_id)
-        if time.monotonic() - began < self.latest:
-            self.decide(order_id, payment)
-
-    def decide(self, order_id: str, payment: Json) -> None:
-        if (self.statuses.setdefault(order_id, "awaiting_payment"), payment["status"]) in self.steps:
-            self.statuses[order_id] = payment["status"]
-            super().decide(order_id, payment)
-
-
-class ReadsByReplay(Poller):
-    """Polls by sending the creation again, whose reply never changes."""
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        reply = self.http.post(
-            "/v1/payments", json=creation(order_id), headers={"Idempotency-Key": key_of(order_id)}
-        )
-        self.decide(order_id, reply.raise_for_status().json())
 
 
 # Double deliveries
@@ -355,47 +296,6 @@ class DeliversBeforeConfirmingRead(Poller):
             del self.open[order_id]
 
 
-class DeliversBeforeReceipt(AttemptReader):
-    """Delivers, reads the attempts for the receipt, and closes the order last: a failure leaves it open."""
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        payment = self.read(payment_id)
-        if payment["status"] in self.paid:
-            self.delivered[order_id] += 1
-            self.attempts(payment_id)
-        if payment["status"] in self.closed:
-            del self.open[order_id]
-
-
-class TwoWorkers(ThreadPerOrder):
-    """Two workers follow each order, and neither looks whether the other has delivered."""
-
-    def order(self, order_id: str) -> None:
-        super().order(order_id)
-        super().order(order_id)
-
-
-class QueuesOrderTwice(AttemptReader):
-    """Queues an order before it reads the invoice; when that fails, the next try queues it again."""
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.queue: list[tuple[str, str]] = []
-
-    def order(self, order_id: str) -> None:
-        payment_id = self.create(creation(order_id), key_of(order_id))
-        self.queue.append((order_id, payment_id))
-        self.attempts(payment_id)
-
-    def tick(self) -> None:
-        for entry in list(self.queue):
-            with contextlib.suppress(httpx.HTTPError):
-                payment = self.read(entry[1])
-                if payment["status"] in CLOSED:
-                    self.queue.remove(entry)
-                    self.delivered[entry[0]] += payment["status"] == "completed"
-
-
 # Double payments
 
 
@@ -404,30 +304,6 @@ class NewKeyPerTry(RetryingClient):
 
     def create(self, body: Json, key: str) -> str:
         return super().create(body, str(uuid4()))
-
-
-class KeyWithTimestamp(Poller):
-    """The key has the time in it: a customer who orders again gets another payment."""
-
-    def create(self, body: Json, key: str) -> str:
-        return super().create(body, f"{key}-{time.time_ns()}")
-
-
-class TwoKeys(Poller):
-    """The first try has a key of its own, and the retries of the worker have another."""
-
-    def order(self, order_id: str) -> None:
-        try:
-            super().order(order_id)
-        except httpx.HTTPError:
-            self.counts[order_id] = 1
-
-    def tick(self) -> None:
-        for order_id in list(self.counts):
-            with contextlib.suppress(httpx.HTTPError):
-                self.open[order_id] = self.create(creation(order_id), f"retry-{order_id}")
-                del self.counts[order_id]
-        super().tick()
 
 
 class PaysAgainAfterFailedRead(Poller):
@@ -441,6 +317,17 @@ class PaysAgainAfterFailedRead(Poller):
         self.counts[order_id] += 1
         if self.counts[order_id] == 1:
             self.open[order_id] = self.create(creation(order_id), f"{key_of(order_id)}-again")
+
+
+class LooksForPayment(KeyFromOrderId):
+    """Makes a payment with a random key if it knows of none: two tabs make two, and so does a retry."""
+
+    def order(self, order_id: str) -> None:
+        if order_id not in self.open:
+            super().order(order_id)
+
+    def create(self, body: Json, key: str) -> str:
+        return super().create(body, str(uuid4()))
 
 
 class ChecksThenCreates(KeyFromOrderId):
@@ -487,17 +374,10 @@ class ChangesBody(Poller):
 # Lesser
 
 
-class ChangesBodyOnce(ChangesBody):
-    """Retries with the same key and another body; refused, it sends the first body again."""
+class ForgetsExpired(Poller):
+    """Reads an expired payment no more: nobody sees money that comes late."""
 
-    def create(self, body: Json, key: str) -> str:
-        try:
-            return super().create(body, key)
-        except httpx.HTTPStatusError as error:
-            if status_of(error) != 409:
-                raise
-            self.counts[key] = 0
-            return super().create(body, key)
+    further_reads = 0
 
 
 class PollsForever(Poller):
@@ -530,13 +410,6 @@ class PollsAgainAtOnce(Poller):
 
     def read(self, payment_id: str) -> Json:
         return _tried(super().read, payment_id)
-
-
-class GivesUpWhenRefused(RefusesToOrderAgain):
-    """Takes a 429 for a final no: the order has no payment, and never gets one."""
-
-    def is_final(self, error: httpx.HTTPError) -> bool:
-        return status_of(error) == 429
 
 
 class DecodesStrictly(Poller):

@@ -18,7 +18,7 @@ PAUSE_SECONDS = 0.02
 CLOSED = frozenset(
     {"completed", "expired", "underpaid_expired", "overpaid_review", "manual_review", "failed"}
 )
-"""The statuses after which a shop reads a payment no more."""
+"""The statuses after which a shop reads a payment no more, an expired one after some further reads."""
 
 
 def creation(order_id: str) -> dict[str, Any]:
@@ -37,6 +37,9 @@ class Shop:
     """A merchant backend. With `own_pace`, a worker polls after `start`; without, `tick` polls once."""
 
     own_pace: ClassVar[bool] = False
+    closed: ClassVar[frozenset[str]] = CLOSED
+    further_reads: ClassVar[int] = 10
+    """Of an expired payment: money may come late."""
 
     def __init__(self, url: str, api_key: str) -> None:
         self.url = url
@@ -46,6 +49,7 @@ class Shop:
         self.open: dict[str, str] = {}
         self.not_before: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
+        self.expired_reads: Counter[str] = Counter()
         self.keys: dict[str, str] = {}
         self.closing = threading.Event()
         self.workers: list[threading.Thread] = []
@@ -74,6 +78,13 @@ class Shop:
             if reply.status >= 400:
                 raise Refused(reply)
             return dict(json.load(reply))
+
+    def closes(self, order_id: str, status: str) -> bool:
+        """Whether the payment of an order is read no more after it was read with this status."""
+        self.expired_reads[order_id] += status == "expired"
+        return status in self.closed and (
+            status != "expired" or self.expired_reads[order_id] > self.further_reads
+        )
 
     def start(self) -> None:
         if self.own_pace:

@@ -111,27 +111,8 @@ class KeyedWarehouse(Shop):
 # Right
 
 
-class DurableOutbox(KeyedWarehouse):
-    """Notes what is to be shipped when it closes the order, and ships later what is noted, by its key."""
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.sql("CREATE TABLE IF NOT EXISTS outbox (id PRIMARY KEY)")
-
-    def deliver(self, order_id: str) -> None:
-        self.sql("INSERT OR IGNORE INTO outbox VALUES (?)", order_id)
-
-    def tick(self) -> None:
-        super().tick()
-        for (order_id,) in self.sql("SELECT id FROM outbox"):
-            super().deliver(order_id)
-            self.sql("DELETE FROM outbox WHERE id = ?", order_id)
-
-
 class OneTransaction(KeyedWarehouse):
     """The warehouse is a table. An order closes and ships in one transaction, and stays closed."""
-
-    reopens = False
 
     def __init__(self, url: str, api_key: str) -> None:
         super().__init__(url, api_key)
@@ -141,29 +122,15 @@ class OneTransaction(KeyedWarehouse):
         """Leave it to `note`."""
 
     def note(self, order_id: str, status: str) -> None:
-        closed = status in CLOSED
-        with self.lock, self.db:
-            [(was_closed,)] = self.db.execute("SELECT closed FROM orders WHERE id = ?", [order_id])
-            if closed != was_closed and (closed or self.reopens):
-                self.db.execute("UPDATE orders SET closed = ? WHERE id = ?", [closed, order_id])
-                if status == "completed":
+        if status in CLOSED:
+            with self.lock, self.db:
+                close = "UPDATE orders SET closed = 1 WHERE id = ? AND NOT closed"
+                if self.db.execute(close, [order_id]).rowcount and status == "completed":
                     wait()
                     self.db.execute("INSERT INTO shipped VALUES (?)", [order_id])
 
     def deliveries(self, order_id: str) -> int:
         return len(self.sql("SELECT * FROM shipped WHERE id = ?", order_id))
-
-
-class TwoReaders(OneTransaction):
-    """Two threads read all orders, each of them every 0.1 s: a late reply is overtaken by a younger one."""
-
-    def start(self) -> None:
-        super().start()
-        super().start()
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        if self.claim(order_id, 0.1):
-            super().poll(order_id, payment_id)
 
 
 class Lease(KeyedWarehouse):
@@ -174,17 +141,6 @@ class Lease(KeyedWarehouse):
     def deliver(self, order_id: str) -> None:
         self.postpone(order_id, self.seconds)
         super().deliver(order_id)
-
-
-class LeasePerOrder(KeyedWarehouse):
-    """Only the replica that has leased an order reads and ships it."""
-
-    seconds = 3.0
-
-    def poll(self, order_id: str, payment_id: str) -> None:
-        if self.claim(order_id, self.seconds):
-            super().poll(order_id, payment_id)
-            self.postpone(order_id, 0)
 
 
 class StartsAgain(KeyedWarehouse):
@@ -283,14 +239,6 @@ class StaysDown(KeyedWarehouse):
     def close(self) -> None:
         super().close()
         (self.folder / "lock").unlink()
-
-
-class LastReplyWins(TwoReaders):
-    """Takes the reply that comes last for the newest: one that was overtaken opens an order again, which is
-    then delivered twice.
-    """
-
-    reopens = True
 
 
 # One bug each: what a second replica finds

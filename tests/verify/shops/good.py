@@ -5,13 +5,12 @@ not to poll too often; the others wait as long as `Retry-After` says.
 """
 
 import contextlib
-import http.client
 import sqlite3
 import ssl
 import threading
 import time
 from typing import Any
-from uuid import NAMESPACE_URL, uuid4, uuid5
+from uuid import uuid4
 
 import httpx
 
@@ -57,8 +56,7 @@ class Poller(HttpxShop):
     """Keeps its open orders in a dictionary. What fails waits for the next tick."""
 
     paid = frozenset({"completed"})
-    closed = CLOSED
-    failures: tuple[type[Exception], ...] = (httpx.HTTPError,)
+    failures: tuple[type[Exception], ...] = (httpx.HTTPError, ValueError)
 
     def order(self, order_id: str) -> None:
         self.open[order_id] = self.create(creation(order_id), key_of(order_id))
@@ -87,7 +85,7 @@ class Poller(HttpxShop):
     def decide(self, order_id: str, payment: Json) -> None:
         if payment["status"] in self.paid:
             self.delivered[order_id] += 1
-        if payment["status"] in self.closed:
+        if self.closes(order_id, payment["status"]):
             del self.open[order_id]
 
 
@@ -137,7 +135,7 @@ class ThreadPerOrder(HttpxShop):
         payment: Json | None = None
         pause = PAUSE_SECONDS
         with httpx.Client(**self.settings) as http:
-            while payment is None or payment["status"] not in CLOSED:
+            while payment is None or not self.closes(order_id, payment["status"]):
                 if self.closing.wait(pause):
                     return
                 try:
@@ -145,7 +143,7 @@ class ThreadPerOrder(HttpxShop):
                     pause = max(retry_after(reply), pause)
                     payment = reply.raise_for_status().json()
                     pause = PAUSE_SECONDS
-                except httpx.HTTPError:
+                except (httpx.HTTPError, ValueError):
                     pause = max(pause, min(2 * pause, self.longest_pause))
         self.delivered[order_id] += payment["status"] == "completed"
 
@@ -176,7 +174,7 @@ class Outbox(HttpxShop):
 
     def tick(self) -> None:
         for order_id, key, payment_id, status in self.db.execute("SELECT * FROM orders").fetchall():
-            if status in CLOSED:
+            if self.closes(order_id, status):
                 continue
             try:
                 if payment_id is None:
@@ -185,7 +183,7 @@ class Outbox(HttpxShop):
                 else:
                     reply = self.http.get(f"/v1/payments/{payment_id}")
                 payment = reply.raise_for_status().json()
-            except httpx.HTTPError:
+            except (httpx.HTTPError, ValueError):
                 continue
             row = (payment["id"], payment["status"], order_id)
             self.db.execute("UPDATE orders SET payment_id = ?, status = ? WHERE id = ?", row)
@@ -211,20 +209,6 @@ class AttemptReader(Poller):
         return list(reply.raise_for_status().json()["data"])
 
 
-class Bare(Poller):
-    """Nothing but `http.client`, and a key computed from the order id. A customer whose order fails
-    orders again, and gets the same payment.
-    """
-
-    failures = (OSError, http.client.HTTPException)
-
-    def create(self, body: Json, key: str) -> str:
-        return str(self.call("POST", "/v1/payments", body, str(uuid5(NAMESPACE_URL, key)))["id"])
-
-    def read(self, payment_id: str) -> Json:
-        return self.call("GET", f"/v1/payments/{payment_id}")
-
-
 class FulfilmentTable(Poller):
     """Reads `completed` more than once, and delivers into a table that takes each order once."""
 
@@ -235,28 +219,8 @@ class FulfilmentTable(Poller):
         if payment["status"] in self.paid:
             self.delivered[order_id] = 1
             self.counts[order_id] += 1
-        if payment["status"] in self.closed or self.counts[order_id] == self.sightings:
+        if self.closes(order_id, payment["status"]) or self.counts[order_id] == self.sightings:
             del self.open[order_id]
-
-
-class LatePayments(Poller):
-    """Reads an expired payment a few times more, and reports the funds that came late."""
-
-    closed = CLOSED - {"expired"}
-    further_reads = 5
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.paid_late: set[str] = set()
-
-    def decide(self, order_id: str, payment: Json) -> None:
-        super().decide(order_id, payment)
-        if payment["status"] == "expired":
-            self.counts[order_id] += 1
-            if self.counts[order_id] > self.further_reads:
-                del self.open[order_id]
-        elif self.counts[order_id]:
-            self.paid_late.add(order_id)
 
 
 class Catalog(RetryingClient):
@@ -278,8 +242,70 @@ class EarlyDelivery(Poller):
         if payment["attempts"][0]["status"] == "payment_finalized":
             self.delivered[order_id] += 1
             del self.open[order_id]
-        elif payment["status"] in self.closed:
+        elif self.closes(order_id, payment["status"]):
             del self.open[order_id]
+
+
+class Renews(Poller):
+    """Makes a new payment, up to two, when it reads that one has expired. Any of them pays the order."""
+
+    most = 2
+
+    def decide(self, name: str, payment: Json) -> None:
+        order_id, *renewals = name.split("+")
+        if payment["status"] == "expired" and not self.expired_reads[name] and len(renewals) < self.most:
+            self.open[f"{name}+"] = self.create(creation(order_id), key_of(f"{name}+"))
+        super().decide(name, payment)
+
+    def deliveries(self, order_id: str) -> int:
+        return any(self.delivered[order_id + "+" * number] for number in range(self.most + 1))
+
+
+class TakesLateMoney(Renews):
+    """Judged with `fulfil_at` of `completed` and `manual_review`."""
+
+    paid = frozenset({"completed", "manual_review"})
+
+
+class ThreeItems(Poller):
+    """Delivers three items, and reads before each that the payment stands. It goes on where a read failed."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        while payment["status"] in self.paid and self.counts[order_id] < 3:
+            self.read(self.open[order_id])
+            self.counts[order_id] += 1
+        super().decide(order_id, payment)
+
+
+class TwoReaders(Worker):
+    """Two threads read all orders, each of them every 0.1 s. The status of an order that has ended stays."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        self.http.timeout = httpx.Timeout(1)
+        self.statuses: dict[str, str] = {}
+        self.lock = threading.Lock()
+        self.claims: dict[str, float] = {}
+
+    def start(self) -> None:
+        super().start()
+        super().start()
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        with self.lock:
+            if time.monotonic() < self.claims.get(order_id, 0):
+                return
+            self.claims[order_id] = time.monotonic() + 0.1
+        super().poll(order_id, payment_id)
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if order_id in self.open:
+            self.statuses[order_id] = payment["status"]
+        if self.closes(order_id, payment["status"]):
+            self.open.pop(order_id, None)
+
+    def deliveries(self, order_id: str) -> int:
+        return self.statuses.get(order_id) == "completed"
 
 
 # Outages
@@ -323,7 +349,7 @@ class SupervisedLoop(Poller):
                 super().ticks()
             except httpx.HTTPStatusError as error:
                 self.closing.wait(max(0.1, retry_after(error.response)))
-            except httpx.TransportError:
+            except (httpx.TransportError, ValueError):
                 self.closing.wait(0.1)
 
 
@@ -362,18 +388,3 @@ class KeyFromOrderId(Worker):
             del self.open[order_id]
         else:
             super().decide(order_id, payment)
-
-
-class LockPerOrder(KeyFromOrderId):
-    """A random key, stored before it is used. A lock for each order lets one request in at a time."""
-
-    def __init__(self, url: str, api_key: str) -> None:
-        super().__init__(url, api_key)
-        self.locks: dict[str, threading.Lock] = {}
-
-    def order(self, order_id: str) -> None:
-        with self.locks.setdefault(order_id, threading.Lock()):
-            super().order(order_id)
-
-    def create(self, body: Json, key: str) -> str:
-        return super().create(body, self.keys.setdefault(key, str(uuid4())))
