@@ -91,7 +91,7 @@ class TestBatches:
             ("*/outage=hang", "every request gets `hang` for up to 2 s"),
             (
                 "*/outage=half+truncate=20",
-                "every request of every second order gets `truncate=20` for up to 2 s",
+                "every request of half of the orders gets `truncate=20` for up to 2 s",
             ),
             ("*/orders=40x", "40 orders are open at the same time, without a fault"),
             (

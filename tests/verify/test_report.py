@@ -2,7 +2,6 @@ import json
 import re
 import shlex
 import subprocess
-from email.message import Message
 from textwrap import wrap
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -16,7 +15,6 @@ from paymock.verify.report import (
     Finding,
     Report,
     Verdict,
-    _documentation,
     grouped,
     html,
     junit,
@@ -165,16 +163,6 @@ class TestText:
         ]
         told = finding(occurrences=9, tried=9, also=["gives_up", "key_not_reused"], repeated=False, cause="")
         assert told.notes == "(money, 9 of 9, not repeated; also: gives_up, key_not_reused)"
-
-    def test_the_documentation_is_where_the_package_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert finding().fix == f"{RULES['lost_sale'].fix} See docs/verify.md#lost_sale"
-        project = Message()
-        project["Project-URL"] = "Documentation, https://paymock.example/docs/"
-        monkeypatch.setattr("paymock.verify.report.metadata", lambda name: project)
-        _documentation.cache_clear()
-        assert finding().fix.endswith(" See https://paymock.example/docs/verify.html#lost_sale")
-        assert b'<a href="https://paymock.example/docs/verify.html#lost_sale">' in html(report("lost_sale"))
-        _documentation.cache_clear()
 
     def test_each_payment_is_drawn_with_its_scenario_and_sums(self) -> None:
         sums = {"due": 1_000_001, "asset": "USDT"}

@@ -195,7 +195,10 @@ def _hold(gates: Rules, orders: Iterable[Trial], operation: str, fault: str = "h
 async def _begin(runner: Runner, batch: Batch, count: int, kind: type[Standing] = Standing) -> list[Standing]:
     """Begin so many orders: parked ones, or ones that stand before the state that is hit."""
     scenarios = runner.scenarios if batch.is_parked else [batch.scenario]
-    at, ledger, orders = batch.at, runner.ledger, list[Standing]()
+    at, ledger, orders, is_half = batch.at, runner.ledger, list[Standing](), batch == HALF_OUTAGE
+    if is_half:  # each can become due
+        can_be_due = [one.scenario for one in ledger.baselines.values() if one.due_age(ledger.fulfil_at)]
+        scenarios = can_be_due[:1] or scenarios
     if at is not None and batch.kind != "hold":
         at = ledger.baselines[batch.scenario].age_before(at)
     rounds = max(1, count // len(scenarios) - 1)
@@ -203,10 +206,10 @@ async def _begin(runner: Runner, batch: Batch, count: int, kind: type[Standing] 
         plan = Plan(scenario, batch=batch, number=len(ledger.plans))
         one = kind(
             runner.pacing.new_order(plan), runner.pacing, None, TrialOptions(runner.options.fulfil_at), at=at,
-            share=min(1.0, number // len(scenarios) / rounds) if batch.is_parked else 0.0,
+            share=number / count if is_half else min(1, number // len(scenarios) / rounds) * batch.is_parked,
             copies=batch.number if batch.action.endswith("x") else 1,
         )  # fmt: skip
-        one.faults.is_hurt = batch == HALF_OUTAGE and number % 2 == 0
+        one.faults.is_hurt = is_half and count <= 4 * number < 3 * count  # others are polled before and after
         await _until(runner, lambda: runner.has_room(exclusive=None), _STAND_SECONDS)
         orders.append(one)
         ledger.plans.append(plan)
@@ -248,9 +251,9 @@ async def _outage(runner: Runner, batch: Batch, gates: Rules) -> list[Standing]:
     is_half = batch == HALF_OUTAGE
     if is_half:
         for number, one in enumerate(orders):
-            if number % 2 == 0:
+            if one.faults.is_hurt:
                 gates.add(batch.fault, order_id=one.order.order_id, times=None)
-            if number // 2 % 2 and one.due_age < inf:
+            if number % 2 == 0 and one.due_age < inf:
                 one.move_to(one.due_age)
     else:
         others = [trial for trial in runner.active if trial not in orders]

@@ -49,9 +49,7 @@ def application_of(
     budget: float | None = None,
     service: Service | ExternalService | None = None,
 ) -> Iterator[Application]:
-    """The application behind these commands and requests; `service` can restart it. Without a `tick`, several
-    calls run at a time. Each has the rest of the `budget` and GRACE_SECONDS more; the end kills commands.
-    """
+    """The application behind these calls, within the `budget` and a grace; the end kills commands."""
     deadline = math.inf if budget is None else monotonic() + budget + GRACE_SECONDS
     caller = Caller(environment, deadline, service.ports if service else ())
     threads = _DaemonThreads(_THREADS)

@@ -35,9 +35,7 @@ _NO_FAULT = Plan("*", batch=SIDE_BY_SIDE)
 
 
 class Group(NamedTuple):
-    """A kind of violation: the rule, and what was hit: the operations whose requests got a fault, the kind of
-    a batch, or the application as a whole; nothing where no fault had a part in it.
-    """
+    """A kind of violation: the rule, and what was hit: operations, a kind of batch or the application."""
 
     rule: str
     hit: tuple[str, ...]
@@ -146,9 +144,7 @@ class Findings:
         return broken / (len(beside) or 1)
 
     def _is_hidden(self, group: Group, plans: Sequence[Plan]) -> bool:
-        """Whether what an outage has broken needs no finding: each of its orders carries a fault of a finding
-        that is shown; or a batch breaks the rule not more often than chance does. Advice is given once.
-        """
+        """Whether it needs no finding: advice, chance or a shown fault of each of its orders explains it."""
         shown = self._shown.get(group.rule, set())
         if group.is_requests or not group.costs_money:
             return bool(shown) and not group.is_requests
@@ -249,7 +245,11 @@ class Findings:
     def _add(self, group: Group, plans: Sequence[Plan], plan: Plan, seen: Sighting | None) -> None:
         rule, runner, ledger = group.rule, self._runner, self._ledger
         if seen is None and not runner.pacing.is_gone:
-            if group.costs_money and not (group.hit and self._chance(rule)):
+            if (
+                group.costs_money
+                and not (group.hit and self._chance(rule))
+                and not self._is_back(plans, rule)
+            ):
                 ended = runner.seconds_left() <= 0
                 again = "not repeated within the budget" if ended else "not seen again"
                 ledger.undetermined[plan] = f"{plan.token}: {rule} was {again}"
@@ -281,6 +281,14 @@ class Findings:
         told = {"also": [*also], "repeated": seen is not None, "occurrences": len(plans), "tried": len(tried)}
         violation = violation._replace(explanation=explanation)
         self.confirmed.append(self._finding(order, violation, plan, **told))
+
+    def _is_back(self, plans: Sequence[Plan], rule: str) -> bool:
+        """Whether silence was no loss: the application has come back to each order since."""
+        orders = [self._ledger.trials[plan] for plan in plans] if rule in _BY_SILENCE else []
+        created = [bool(self._sandbox.payments(order_id=one.order_id)) for one in orders]
+        delivered = [one for one in self._runner.recount(orders) if one.deliveries]
+        is_back = all(created) if rule == "lost_order" else len(delivered) == len(orders)
+        return bool(orders) and is_back
 
     def in_order(self) -> list[Finding]:
         """What was confirmed: by rules, and what has been shown most often first."""

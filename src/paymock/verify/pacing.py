@@ -153,9 +153,7 @@ class Patience:
 
     @property
     def seconds(self) -> float:
-        """`settle` while probes are awaited, or if it is less than PATIENCE. A pause counts that was seen
-        twice, and not without a fault at the same time: a slow machine is not a slow application.
-        """
+        """`settle` while probes are awaited. A pause counts that was seen twice, and not in calm as well."""
         is_known = all(one.comeback or one.is_over for one in chain(*self.probes.values()))
         if not is_known or self.settle < PATIENCE:
             return self.settle
@@ -314,7 +312,7 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted, as far as was last seen."""
+        """`settle` while probes are awaited. A pause counts that was seen twice, and not in calm as well."""
         return self._pacing.clock.now() - self._since
 
     def lasts(self, patience: float = 0.0) -> bool:

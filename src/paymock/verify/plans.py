@@ -123,7 +123,7 @@ class Batch:
 
     @property
     def fault(self) -> str:
-        """The fault of an outage. One with `half` hits every second order, while half of them become due."""
+        """The fault of an outage. One with `half` hits half of the orders, while half of them become due."""
         return self.action.removeprefix("half; ")
 
     @property
@@ -136,7 +136,7 @@ class Batch:
         (operation, _, at), moment = self.target.partition("@"), self.action.partition("+")[2]
         reply = f"while the reply to `{operation}`{f' at {at} s' if at else ''} is on its way"
         killed = "the application is killed"
-        orders = "request of every second order" if self.action != self.fault else "request"
+        orders = "request of half of the orders" if self.action != self.fault else "request"
         clauses = {
             "outage": f"every {orders} gets `{self.fault}` for up to {OUTAGE_SECONDS:g} s",
             "orders": f"{self.number} orders are open at the same time, without a fault",

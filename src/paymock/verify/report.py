@@ -2,12 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import cache
 from html import escape
-from importlib.metadata import PackageNotFoundError, metadata
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
@@ -45,16 +42,6 @@ _BATCH_FIXES = {  # of what a batch has shown, by a part of its token
     "order=": "Put a unique key on the order id: insert the order first, and use the one that is there.",
     "=meet": "Let the database decide which replica delivers, by a unique key or a lease.",
 }
-
-
-@cache
-def _documentation(page: str) -> str:
-    """Where a page is: on the site that the metadata of the package names, else in the repository."""
-    with suppress(PackageNotFoundError):  # an executable has none
-        urls = dict(entry.split(", ", 1) for entry in metadata("paymock").get_all("Project-URL", []))
-        if "Documentation" in urls:
-            return f"{urls['Documentation'].rstrip('/')}/{page.replace('.md', '.html')}"
-    return f"docs/{page}"
 
 
 class Step(NamedTuple):
@@ -104,8 +91,8 @@ class Finding:
         """How to fix it, and where to read more."""
         for part, fix in _BATCH_FIXES.items():
             if part in self.token and self.is_money:
-                return f"{fix} See {_documentation('crash-safety.md')}"
-        return f"{RULES[self.rule].fix} See {_documentation(f'verify.md#{self.rule}')}"
+                return f"{fix} See docs/crash-safety.md"
+        return f"{RULES[self.rule].fix} See docs/verify.md#{self.rule}"
 
     @property
     def severity(self) -> Severity:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from paymock.client.http import monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.verify.ledger import Ledger, Progress
+from paymock.verify.oracle import is_due
 from paymock.verify.order import Order
 from paymock.verify.pacing import Application, Pacing
 from paymock.verify.plans import Plan
@@ -65,6 +66,7 @@ class Runner:
         self.batches = 0
         self.began = monotonic()
         self._silences = 0
+        self._restarted_at = 0.0
         self._budget = math.inf if options.budget is None else options.budget
 
     def start(self) -> None:
@@ -145,9 +147,7 @@ class Runner:
         return Trial(order, self.pacing, baseline, options)
 
     async def run(self, plans: Sequence[Plan], *, exclusive: bool = False) -> None:
-        """Run trials, and again alone those whose faults no request got: then a reply is held until the fault
-        is there. A request with a number that no try has sent is one that the application sends by chance.
-        """
+        """Run trials; alone, holding replies, those again whose fault no request with the number 1 got."""
         ledger = self.ledger
         for tries in range(_HIT_TRIES):
             ended = await self.run_once(
@@ -207,9 +207,11 @@ class Runner:
         if status is None and (self.pacing.is_gone or not self.pacing.is_silent()):
             return
         ledger, orders = self.ledger, [trial.order for trial in self.active]
-        latest = math.inf if status is not None else self.pacing.journal.heard_at + _SAME_MOMENT
-        hurt = [one for one in [*orders, *ledger.orders] if one.last_fault and one.faulted_at <= latest]
-        culprit = max(hurt, key=lambda order: order.faulted_at, default=None)
+        last_poll = math.inf if status is not None else self.pacing.journal.heard_at
+        known = [one for one in [*orders, *ledger.orders] if one.last_fault]
+        hurt = [one for one in known if one.faulted_at <= last_poll + _SAME_MOMENT]
+        # The fault of the last poll itself, if it had one; else the last fault.
+        culprit = max(hurt, key=lambda order: (order.faulted_at == last_poll, order.faulted_at), default=None)
         last = culprit.last_fault if culprit else None
         after = f" after `{last.operation}` got `{last.fault}`" if last else ""
         if last:
@@ -236,6 +238,8 @@ class Runner:
             order.is_excused |= not order.statuses_read.isdisjoint(self.options.fulfil_at)
             order.marks[len(order.entries) - 1] = "started again"
         self.pacing.is_gone = False
+        if status is None:
+            self._restarted_at = self.pacing.clock.now()
         service.kill()
         self.restart(service, orders)
 
@@ -266,9 +270,12 @@ class Runner:
             order.stays_down = reason
 
     def recount(self, orders: Iterable[Order]) -> list[Order]:
-        """Ask once more how often the goods of orders went out, and return the orders that can be asked."""
-        count, is_gone = self.pacing.application.count_deliveries, self.pacing.is_gone
-        asked = [one for one in orders if not (one.has_unknown_members or one.problems or is_gone)]
+        """Ask again for the deliveries; return who was asked. What silence lost, no restart makes good."""
+        count, asked = self.pacing.application.count_deliveries, list[Order]()
+        for one in [] if self.pacing.is_gone else orders:
+            is_lost = one.ended_at <= self._restarted_at and is_due(one, self.options.fulfil_at)
+            if not (one.has_unknown_members or one.problems or (is_lost and not one.deliveries)):
+                asked.append(one)
         for order, call in [(one, count(one.order_id)) for one in asked]:
             if call.exception() is None:
                 order.deliveries = max(order.deliveries, call.result())

@@ -281,10 +281,8 @@ class Trial:
             states = order.timelines[payment_id]
             order.reached.update(states.values())
             order.stood.add([*states.values()][-1])
-            late = [
-                at for (_, before), (at, _) in pairwise(states.items()) if before == PaymentStatus.EXPIRED
-            ]
-            if late:
+            late = [at for (_, one), (at, _) in pairwise(states.items()) if one == PaymentStatus.EXPIRED]
+            if late and not order.plan.batch:  # of a parked order, the judge jumps over what is late
                 order.deposits[payment_id] = late[0]
         order.move()
 
