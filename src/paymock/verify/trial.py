@@ -313,20 +313,19 @@ class Trial:
     async def ask(self, at: str | None = None) -> None:
         """Ask how often the goods went out, `at` this status of the payment, until that is told."""
         order, deadline = self.order, monotonic() + _ASK_SECONDS
-        while True:
+        while not order.problems:
             told = self.pacing.application.count_deliveries(order.order_id)
             await done([told])
             error = told.exception()
             if error is None:
-                break
+                order.deliveries = told.result()
+                if order.deliveries:
+                    order.delivered_at = order.delivered_at or at
+                    order.goods_at = min(order.goods_at, self.pacing.clock.now())
+                return
             if monotonic() >= deadline or isinstance(error, TypeError | ValueError):
                 order.problems.append(f"deliveries cannot be told: {self.pacing.describe(error)}")
-                return
             await until(lambda: False, _ASK_PAUSE)
-        order.deliveries = told.result()
-        if order.deliveries:
-            order.delivered_at = order.delivered_at or at
-            order.goods_at = min(order.goods_at, self.pacing.clock.now())
 
     def _may_be_silent(self) -> bool:
         """Whether the application need not read the payment any more, or without faults does not."""
