@@ -168,7 +168,8 @@ class TestVerdicts:
         monkeypatch.setattr(pacing, "_SILENCE", 1.0)
         chosen: dict[str, Any] = {"faults": None, "fulfil_at": ("completed",)}
         report = judged(paymock, bad.PollingLoopDies, at_once=True, **chosen)
-        assert {finding.rule for finding in report.findings} == {"lost_sale"}, str(report)
+        assert {finding.rule for finding in report.findings} <= {"lost_sale", "gives_up"}, str(report)
+        assert report.verdict == "UNSAFE", str(report)
         assert not any("/order" in finding.token for finding in report.findings), str(report)
 
     @pytest.mark.ci
@@ -291,10 +292,9 @@ class TestUndetermined:
         assert reason in undetermined(report)
         assert state_of(paymock) == before
         if shop is FailsToPoll:
-            failed, untried = report.notes
+            [failed] = report.notes
             assert failed.startswith("`tick` failed ")
             assert failed.endswith(", the last time with RuntimeError: the database is locked")
-            assert untried == "scenarios that could not be tried: happy_path"
 
     def test_a_fault_that_is_never_hit(self, paymock: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runner, "_HIT_TRIES", 2)

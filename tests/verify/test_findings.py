@@ -20,6 +20,15 @@ def test_a_finding_can_be_repeated(paymock: Sandbox, shop: type[Shop], rule: str
     assert finding.timeline[-1]["status"] == "completed"
 
 
+def test_the_fault_of_a_token_hits_its_state_although_a_reply_was_held(paymock: Sandbox) -> None:
+    class PollsByItself(bad.TakesAnySuccess):
+        own_pace = True
+
+    token = "no_payment_expired/getPayment@30=status=200+html"
+    [finding] = judged(paymock, PollsByItself, only=token, scenarios=None, faults=None).findings
+    assert (finding.rule, finding.token) == ("free_goods", token)
+
+
 def test_its_cause_and_its_story_name_the_fault_and_what_went_wrong(paymock: Sandbox) -> None:
     [finding] = judged(paymock, bad.DropsAfterFailedPoll, only=LOST_READ).findings
     assert finding.title == "lost_sale when getPayment gets `drop`: it reads no more"
@@ -94,7 +103,7 @@ def test_a_finding_that_was_not_repeated_is_told(paymock: Sandbox, monkeypatch: 
 def test_goods_that_a_fault_sends_out_early_are_free_goods(paymock: Sandbox) -> None:
     report = judged(paymock, bad.DeliversUnknownReplies, only="happy_path/getPayment@0=status=500")
     [finding] = report.findings
-    assert (report.verdict, finding.rule, finding.also) == ("UNSAFE", "free_goods", ["gives_up"])
+    assert (report.verdict, finding.rule, finding.also) == ("UNSAFE", "free_goods", [])
     assert "went out once, first at `awaiting_payment`." in finding.story[3]
 
 

@@ -110,7 +110,10 @@ class TestBatches:
                 "one replica is killed while the reply to `getPayment` at 45 s is on its way",
             ),
             ("x/getPayment@45=meet+2", "2 replicas read a payment at the same time, 45 s after its creation"),
-            ("x/getPayment@30.5=hold", "the reply to a `getPayment` at 30.5 s arrives after a younger one"),
+            (
+                "x/getPayment@30.5=hold",
+                "the reply to a `getPayment` at 30.5 s arrives late, after any younger one",
+            ),
             ("happy_path/deliveries=crash", "… 0 ms after the first delivery"),
             ("*/parked=crash", "…"),
             ("*/parked=crash+term", "… by SIGTERM"),

@@ -376,7 +376,8 @@ class TestHtml:
     def test_it_shows_the_course_and_needs_nothing_else(self) -> None:
         states = [{"status": f"state_{number}", **entry} for number, entry in enumerate(TIMELINE)]
         story = [f"Goods:       went out once, first at `state_1`. <b>{EVIL}", "Application: x"]
-        money = finding(story=story, timeline=states, output=["<i>"], command="paymock verify --run 'a\nb'")
+        told: dict[str, Any] = {"story": story, "timeline": states, "output": ["<i>"], "goods_at": "state_1"}
+        money = finding(**told, command="paymock verify --run 'a\nb'")
         text = html(report(money, "gives_up", undetermined=("a: x", "b: x"))).decode()
         assert [text.count(word) for word in ("✗", "goods went out", "<b>\\x1b", "<script", "src=")] == [
             1, 1, 0, 0, 0,

@@ -1,6 +1,4 @@
-"""Batches: orders that something hits at once, or nothing but each other. Each is a trial that stands still
-until its batch lets it go. Batches that run together wait once, at the end, for what is due.
-"""
+"""Batches: orders that something hits at once, or nothing but each other: trials that are let go."""
 
 import signal
 import time
@@ -12,7 +10,6 @@ from itertools import cycle, islice
 from math import inf
 from threading import Barrier, BrokenBarrierError
 
-from paymock.client.http import monotonic
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
 from paymock.verify.oracle import is_due
 from paymock.verify.pacing import Pacing
@@ -20,7 +17,7 @@ from paymock.verify.plans import OUTAGE_SECONDS, Baseline, Batch, Plan, Request
 from paymock.verify.process import ExternalService, NotStarted, Service
 from paymock.verify.runner import Runner
 from paymock.verify.trial import SHORT_PATIENCE, Rules, Trial, TrialOptions
-from paymock.verify.turns import turn, until
+from paymock.verify.turns import until
 
 _PARKED, _AT_ONCE, _FEW = 40, 16, 8
 _NEW_ORDERS = 4  # that are placed during an outage
@@ -69,7 +66,7 @@ class Standing(Trial):
             at = [*order.states][round(self.share * (len(order.states) - 1))] if self.at is None else self.at
             self.move_to(at)
             await until(lambda: order.reads_of(order.age) > 0 or self.is_released, SHORT_PATIENCE)
-            self.is_standing = True
+            self.is_standing, self._silence = True, None  # it waits for its batch only
             await until(lambda: self.is_released)
         due = self.due_age
         if order.payments[-1] == payment_id and order.age <= due < max(order.states):
@@ -169,10 +166,8 @@ async def run_batches(runner: Runner, batches: Iterable[Batch], *, waits: bool =
 
 async def _until(runner: Runner, is_reached: Callable[[], bool], seconds: float = _GATHER_SECONDS) -> bool:
     """Go on until something is reached; return whether it is within so many seconds."""
-    pacing, deadline = runner.pacing, monotonic() + seconds
-    while not (reached := is_reached()) and runner.active and not pacing.is_gone and monotonic() < deadline:
-        await turn()
-    return reached
+    await until(lambda: is_reached() or not runner.active or runner.pacing.is_gone, seconds)
+    return is_reached()
 
 
 async def _are_held(runner: Runner, gates: Rules, count: int = 1) -> bool:
@@ -192,13 +187,16 @@ def _hold(gates: Rules, orders: Iterable[Trial], operation: str, fault: str = "h
         gates.add(fault, operation=operation, order_id=one.order.order_id, times=times)
 
 
+def _with_goods(runner: Runner) -> list[str]:
+    """The first scenario in which goods become due, or else the first."""
+    baselines, fulfil_at = runner.ledger.baselines.values(), runner.options.fulfil_at
+    return [*(one.scenario for one in baselines if one.due_age(fulfil_at)), *runner.scenarios][:1]
+
+
 async def _begin(runner: Runner, batch: Batch, count: int, kind: type[Standing] = Standing) -> list[Standing]:
     """Begin so many orders: parked ones, or ones that stand before the state that is hit."""
-    scenarios = runner.scenarios if batch.is_parked else [batch.scenario]
     at, ledger, orders, is_half = batch.at, runner.ledger, list[Standing](), batch == HALF_OUTAGE
-    if is_half:  # each can become due
-        can_be_due = [one.scenario for one in ledger.baselines.values() if one.due_age(ledger.fulfil_at)]
-        scenarios = can_be_due[:1] or scenarios
+    scenarios = _with_goods(runner) if is_half else runner.scenarios if batch.is_parked else [batch.scenario]
     if at is not None and batch.kind != "hold":
         at = ledger.baselines[batch.scenario].age_before(at)
     rounds = max(1, count // len(scenarios) - 1)
@@ -236,13 +234,16 @@ async def _place_copies(runner: Runner, batch: Batch, gates: Rules) -> list[Stan
 
 
 async def _side_by_side(runner: Runner, batch: Batch, _: Rules) -> list[Standing]:
-    """Run orders of all scenarios without a fault; to see a bug again, half of them after the others."""
-    ledger, scenarios = runner.ledger, islice(cycle(runner.scenarios), batch.number)
-    plans = [Plan(one, batch=batch, number=number) for number, one in enumerate(scenarios, len(ledger.plans))]
+    """Run orders of all scenarios without a fault; to see a bug again, half of them one after the other."""
+    ledger, number = runner.ledger, batch.number
+    first = number // 2 if runner.options.only or any(ledger.violations.values()) else number
+    scenarios = [*islice(cycle(runner.scenarios), first), *(number - first) * _with_goods(runner)]
+    plans = [Plan(one, batch=batch, number=len(ledger.plans) + n) for n, one in enumerate(scenarios)]
     ledger.plans += plans
-    first = len(plans) // 2 if any(ledger.violations.values()) else len(plans)
-    for some in (plans[:first], plans[first:]):
-        await runner.run_once(some, record=ledger.record, exclusive=None, is_watched=True)
+    await runner.run_once(plans[:first], record=ledger.record, exclusive=None, is_watched=True)
+    await runner.run_once(
+        plans[first:], record=ledger.record, exclusive=None, is_watched=True, pause=2 * _GATE_SECONDS
+    )
     return []
 
 
@@ -272,7 +273,6 @@ async def _outage(runner: Runner, batch: Batch, gates: Rules) -> list[Standing]:
     for trial in hit:
         culprit = None if trial.order.plan.batch == batch else Plan("*", batch=batch)
         trial.order.note_incident(f"an outage of {OUTAGE_SECONDS:g} s", culprit, [])
-    await _stand(runner, new, _GATHER_SECONDS)
     return [*orders, *new]
 
 
@@ -283,8 +283,11 @@ async def _overtake(runner: Runner, batch: Batch, gates: Rules) -> list[Standing
         _hold(gates, [one], GET_PAYMENT)
         await _are_held(runner, gates)
         one.end_payments()
-        await _until(runner, one.shows_due, _GATE_SECONDS)
+        seconds = min(4 * _GATE_SECONDS, max(_GATE_SECONDS, 2 * (runner.pacing.patience.pace or 0.0)))
+        is_overtaken = await _until(runner, one.shows_due, seconds)
         gates.close()
+        if not is_overtaken:  # it has one read of an order at a time
+            break
     return orders
 
 

@@ -1,10 +1,9 @@
-"""Findings: violations by their kind, each with the smallest plan that shows it. None about money without
-its token having been run again and seen. A fault is blamed only if the journal of the order shows it, and
-if orders side by side without it do not break the rule as well.
+"""Findings: violations by kind, each with the smallest plan that shows it, run again and seen. A fault is
+blamed if the journal of the order shows it, and if orders side by side without it do not break the rule.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import to_builtins
@@ -12,26 +11,20 @@ from msgspec import to_builtins
 from paymock.client.sandbox import Sandbox
 from paymock.schemas.public import OPERATION_IDS
 from paymock.text import shell_word, without_key
-from paymock.verify.batches import SIDE_BY_SIDE, run_batches
+from paymock.verify.batches import HALF_OUTAGE, SIDE_BY_SIDE, run_batches
 from paymock.verify.oracle import RULES, Severity, Violation
 from paymock.verify.order import Order
 from paymock.verify.plans import BYSTANDERS, NEAR_DUE, Plan, parse_token
 from paymock.verify.report import Finding
-from paymock.verify.runner import Runner
+from paymock.verify.runner import Record, Runner
 from paymock.verify.story import cause_of, mixed_up_with, neighbors_of, payment_of, story_of
 
-_APPLICATION = "application"
-"""In place of an operation: the application as a whole was hit, since a fault ended or silenced it."""
-
-_FACTS = ("key_not_reused", "key_conflict", "polls_forever")
-"""Advice that needs no repetition: the requests are in the journal."""
-
-_BY_SILENCE = ("lost_sale", "lost_order", "gives_up", "late_money_unseen")
-"""What silence proves, as long as it lasts."""
-
+_APPLICATION = "application"  # in place of an operation: a fault has ended or silenced it
+_FACTS = ("key_not_reused", "key_conflict", "polls_forever")  # advice that the journal proves
+_BY_SILENCE = ("lost_sale", "lost_order", "gives_up", "late_money_unseen")  # as long as it lasts
 _TIMES_CHANCE = 3  # so many times more often than without a fault must a batch break a rule to be its cause
 TRIES = 3  # how often a violation is tried to be seen again
-_NO_FAULT = Plan("*", batch=SIDE_BY_SIDE)
+_NO_FAULT, _HALF = Plan("*", batch=SIDE_BY_SIDE), Plan("*", batch=HALF_OUTAGE)
 
 
 class Group(NamedTuple):
@@ -53,12 +46,16 @@ class Group(NamedTuple):
         return RULES[self.rule].severity is Severity.MONEY
 
 
-Sighting = tuple[Order, Violation]
-"""An order that broke a rule, and how."""
+Sighting = tuple[Order, Violation]  # an order that broke a rule, and how
 
 
 async def repeat(
-    runner: Runner, plan: Plan, record: Callable[[Order], object] = lambda _: None, *, is_patient: bool = True
+    runner: Runner,
+    plan: Plan,
+    record: Record = lambda _: None,
+    *,
+    is_patient: bool = True,
+    alone: bool = False,
 ) -> list[Order]:
     """Run what the token of a plan stands for, with a close look and all patience; return all orders."""
     runner.revive()
@@ -68,7 +65,7 @@ async def repeat(
         orders = runner.ledger.orders[earlier:]
         runner.recount(orders)
         return orders
-    beside = [] if plan.is_exclusive or not plan.injections else BYSTANDERS
+    beside = [] if alone or plan.is_exclusive or not plan.injections else BYSTANDERS
     return await runner.run_once(
         [plan, *beside], exclusive=plan.is_exclusive, record=record,
         is_watched=True, is_patient=is_patient, is_held=True,
@@ -82,26 +79,26 @@ class Findings:
         self.confirmed: list[Finding] = []
         self._sandbox, self._runner, self._ledger = sandbox, runner, runner.ledger
         self._examined: set[Group] = set()
-        self._shown: dict[str, set[tuple[str, str]]] = {}
-        """By rule, the operations and faults of what has become a finding."""
+        self._shown: dict[str, set[tuple[str, str]]] = {}  # the operations and faults of findings, by rule
 
     async def find(self) -> None:
         """Make a finding of each group: of the smallest plan that shows it, when that was seen once more."""
         runner, options = self._runner, self._runner.options
         if options.only is None and any(one.costs_money and one.hit for one in self._pending()):
-            await run_batches(runner, [SIDE_BY_SIDE])
+            await repeat(runner, _NO_FAULT)
         while groups := self._pending():
             smallest = {group: await self._smallest_plan(group, plans) for group, plans in groups.items()}
+            again = {
+                plan: self._needs_patience(plan, group.rule)
+                for group, plan in smallest.items()
+                if (plan.injections or not (plan.batch or group.costs_money))
+                and not (plan.is_exclusive or self._is_proven(group.rule, groups[group]))
+            }
             once: dict[Plan, Order] = {}
             for is_patient in (False, True):
-                single = dict.fromkeys(
-                    plan
-                    for group, plan in smallest.items()
-                    if group.is_requests and self._needs_patience(plan, group.rule) == is_patient
-                    and not (plan.is_exclusive or group.rule in _FACTS or options.only)
-                )  # fmt: skip
-                orders = await runner.run_once(single, is_watched=True, is_patient=is_patient)
-                once |= {order.plan: order for order in orders}
+                chosen = [plan for plan, needs_patience in again.items() if needs_patience == is_patient]
+                ended = await runner.run_once(chosen, is_watched=True, is_patient=is_patient)
+                once |= {order.plan: order for order in ended}
             for group, plans in groups.items():
                 if group in self._examined:  # told with another rule
                     continue
@@ -118,9 +115,8 @@ class Findings:
         for plan, violations in self._ledger.violations.items():
             for rule in dict.fromkeys(violation.rule for violation in violations):
                 groups.setdefault(Group(rule, self._hit_by(plan, rule)), []).append(plan)
-        rules = [*RULES]
         left = [group for group in groups if group not in self._examined]
-        left.sort(key=lambda one: (rules.index(one.rule), len(one.hit), not one.is_requests))
+        left.sort(key=lambda one: ([*RULES].index(one.rule), len(one.hit), not one.is_requests))
         return {group: groups[group] for group in left}
 
     def _hit_by(self, plan: Plan, rule: str) -> tuple[str, ...]:
@@ -131,32 +127,31 @@ class Findings:
         if plan.batch == SIDE_BY_SIDE or self._ledger.breaks(Plan(plan.scenario), rule):
             return ()
         if plan.batch:
-            return (plan.batch.kind,)
+            is_missed = plan.batch.kind == "hold" and not any(entry.fault for entry in order.entries)
+            return () if is_missed else (plan.batch.kind,)
         hit = [one for one in plan.injections if one not in order.missed]
         return tuple(sorted({one.request.operation for one in hit}))
 
-    def _chance(self, rule: str) -> float:
-        """The share of orders side by side, without a fault, that break the rule where one alone does not."""
-        ledger = self._ledger
-        beside = [one for one in ledger.violations if one.batch == SIDE_BY_SIDE]
-        alone = {one.scenario for one in beside if ledger.breaks(Plan(one.scenario), rule)}
-        broken = sum(ledger.breaks(one, rule) and one.scenario not in alone for one in beside)
-        return broken / (len(beside) or 1)
+    def _by_chance(self, rule: str) -> list[bool]:
+        """For each order side by side, without a fault, that breaks the rule: whether one alone does not."""
+        beside = [one for one in self._ledger.violations if one.batch == SIDE_BY_SIDE]
+        broken = [one for one in beside if self._ledger.breaks(one, rule)]
+        return [not self._ledger.breaks(Plan(one.scenario), rule) for one in broken]
 
     def _is_hidden(self, group: Group, plans: Sequence[Plan]) -> bool:
         """Whether it needs no finding: advice, chance or a shown fault of each of its orders explains it."""
         shown = self._shown.get(group.rule, set())
         if group.is_requests or not group.costs_money:
             return bool(shown) and not group.is_requests
-        kinds = [one for one in self._ledger.trials if one.batch and (one.batch.kind,) == group.hit]
-        if len(plans) <= _TIMES_CHANCE * self._chance(group.rule) * len(kinds):
+        kinds: list[tuple[str, ...]] = [(one.batch.kind,) for one in self._ledger.trials if one.batch]
+        chance = sum(self._by_chance(group.rule)) / (kinds.count((SIDE_BY_SIDE.kind,)) or 1)
+        if len(plans) <= _TIMES_CHANCE * chance * kinds.count(group.hit):
             return True
-        for order in (self._ledger.trials[plan] for plan in plans):
-            batch = (order.culprit or order.plan).batch
-            is_shown = any((entry.operation, entry.fault) in shown for entry in order.entries)
-            if batch is None or batch.kind != "outage" or not is_shown:
-                return False
-        return True
+        orders = [self._ledger.trials[plan] for plan in plans]
+        batches = [(order.culprit or order.plan).batch for order in orders]
+        return all(batch and batch.kind == "outage" for batch in batches) and all(
+            any((entry.operation, entry.fault) in shown for entry in order.entries) for order in orders
+        )
 
     def _best(self, plans: Sequence[Plan], rule: str) -> Plan:
         """The best example: few faults, goods that are never due, and a fault in the last request."""
@@ -177,20 +172,27 @@ class Findings:
             token = parse_token(self._runner.options.only)
             plan = token if isinstance(token, Plan) else Plan(token.scenario, batch=token)
         elif group.is_application:
-            counts = Counter(filter(None, (self._ledger.trials[plan].culprit for plan in plans)))
-            return min(counts, key=lambda plan: (plan.batch is not None, -counts[plan]))
+            return self._ledger.trials[plans[0]].culprit or plans[0]
         else:
             plan = self._best(plans, group.rule)
             if not group.hit:
                 return _NO_FAULT if plan.injections or plan.batch else plan
         left = [*plan.smaller]
-        while left:
-            smaller = left.pop(0)
+        while smaller := left.pop(0) if left else None:
             if smaller not in self._ledger.trials:
                 await self._runner.run([smaller], exclusive=smaller.is_exclusive)
             if self._ledger.breaks(smaller, group.rule):
                 plan, left = smaller, [*smaller.smaller]
         return plan
+
+    def _is_proven(self, rule: str, plans: Sequence[Plan]) -> bool:
+        """Whether it is not run again: the run repeats it, or the journal proves it, advice by two orders."""
+        if self._runner.options.only or rule in _FACTS:
+            return True
+        is_told = RULES[rule].severity is Severity.MONEY or rule in _BY_SILENCE
+        orders = [] if is_told else [one for one in self._ledger.orders if one.plan in plans]
+        rules = [violation.rule for one in orders for violation in one.check(self._ledger.fulfil_at)]
+        return rules.count(rule) > 1
 
     def _needs_patience(self, plan: Plan, rule: str) -> bool:
         """Whether the rule rests on a silence that has not been waited for up to `settle` yet."""
@@ -199,36 +201,46 @@ class Findings:
     async def _seen_again(
         self, group: Group, plan: Plan, plans: Sequence[Plan], first: Order | None
     ) -> tuple[Plan, Sighting | None]:
-        """Run the token of a plan again, until it has broken the rule, or if that happens by chance as well,
-        each time. If it has not, run what other orders suffered at the same time, beside orders without a
-        fault. Returns the plan whose token has shown it.
+        """Run its tokens again until one breaks the rule, each time if chance breaks it as well; else, what
+        other orders suffered meanwhile. Returns the plan whose token has shown it.
         """
         rule, ledger, runner = group.rule, self._ledger, self._runner
         best = self._best(plans, rule)
-        if runner.options.only or rule in _FACTS:  # this run repeats a finding; or the journal proves it
+        if self._is_proven(rule, plans):
             return plan, (ledger.trials[best], ledger.violation(best, rule))
-        of_any = group.is_application or plan.batch is not None
-        is_chance = bool(group.hit) and self._chance(rule) > 0
+        is_chance, is_patient = bool(group.hit and self._by_chance(rule)), self._needs_patience(best, rule)
         seen = self._seen([first] if first else [], rule)
-        is_patient = self._needs_patience(best, rule)
-        for tries in range(TRIES):
+        tokens = self._tokens(group, plan, plans)
+        for tries in range(max(TRIES, len(tokens))):
             if runner.pacing.is_gone or (seen and not is_chance) or (tries and not group.costs_money):
                 break
-            orders = await repeat(runner, plan, is_patient=is_patient)
-            seen = self._seen(orders if of_any else [one for one in orders if one.plan == plan], rule)
-            if not seen and is_chance:
+            plan = tokens[tries % len(tokens)]
+            orders = await repeat(runner, plan, is_patient=is_patient, alone=is_chance)
+            orders.sort(key=lambda one: one.plan != plan)  # its own order, or else one that it has cost
+            seen = self._seen(orders, rule)
+            if is_chance and not seen:
                 break
-        if seen or is_chance or not group.costs_money or (of_any and group.hit):
+        if seen or is_chance or not group.costs_money:
             return plan, seen
         order = ledger.trials[best]
         meanwhile = [one for one in ledger.orders if order.placed_at <= one.faulted_at <= order.ended_at]
         meanwhile.sort(key=lambda one: -one.faulted_at)
         hurt = dict.fromkeys(one.plan for one in meanwhile if one.plan.injections and one.plan != best)
-        for suspect in [*[_NO_FAULT] * (not of_any), *hurt][:TRIES]:
+        for suspect in [*[_NO_FAULT] * (plan != _NO_FAULT), *[_HALF] * bool(hurt), *hurt][:TRIES]:
             orders = await repeat(runner, suspect, is_patient=is_patient)
             if seen := self._seen([one for one in orders if one.plan != suspect], rule):
                 return suspect, seen
         return best, None
+
+    def _tokens(self, group: Group, plan: Plan, plans: Sequence[Plan]) -> list[Plan]:
+        """What may show it: faults before the application ended, orders side by side, frequent batches."""
+        hit = [one.batch for one in plans if one.batch and (group.hit or one.batch.kind != "hold")]
+        batches = [Plan(batch.scenario, batch=batch) for batch, _ in Counter(hit).most_common(TRIES)]
+        told = [plan, _NO_FAULT, *batches] if not group.hit else batches or [plan]
+        first: dict[object, Plan] = {}
+        for one in [plan, *self._ledger.suspects] if group.is_application else told:
+            first.setdefault((one.batch, _hits(one)), one)
+        return [*first.values()]
 
     def _seen(self, orders: Iterable[Order], rule: str) -> Sighting | None:
         """The first of these orders that breaks the rule. What a close look shows beside is kept."""
@@ -244,14 +256,12 @@ class Findings:
 
     def _add(self, group: Group, plans: Sequence[Plan], plan: Plan, seen: Sighting | None) -> None:
         rule, runner, ledger = group.rule, self._runner, self._ledger
+        if any((one.rule, one.token) == (rule, plan.token) for one in self.confirmed):
+            return
         if seen is None and not runner.pacing.is_gone:
-            if (
-                group.costs_money
-                and not (group.hit and self._chance(rule))
-                and not self._is_back(plans, rule)
-            ):
-                ended = runner.seconds_left() <= 0
-                again = "not repeated within the budget" if ended else "not seen again"
+            is_told = group.hit and self._by_chance(rule) and rule in self._shown
+            if group.costs_money and not (is_told or self._is_back(plans, rule)):
+                again = "not repeated within the budget" if runner.seconds_left() <= 0 else "not seen again"
                 ledger.undetermined[plan] = f"{plan.token}: {rule} was {again}"
             return
         best = self._best(plans, rule)
@@ -268,13 +278,9 @@ class Findings:
             if rule == "free_goods":
                 explanation += mixed_up_with(order, ledger.orders, ledger.fulfil_at)
             explanation += f" This happened in {len(plans)} of {len(tried)} trials, with whatever fault."
-        also = dict.fromkeys(
-            one.rule
-            for one in order.check(ledger.fulfil_at)
-            if one.rule != rule
-            and RULES[one.rule].severity is Severity.ADVICE
-            and Group(one.rule, group.hit) not in self._examined
-        )
+        advice = {name for name, one in RULES.items() if one.severity is Severity.ADVICE} - {rule}
+        left = {name for name in advice if Group(name, group.hit) not in self._examined}
+        also = dict.fromkeys(one.rule for one in order.check(ledger.fulfil_at) if one.rule in left)
         self._examined.update(Group(name, group.hit) for name in also)
         hit = ((one.request.operation, one.parsed.text) for each in plans for one in each.injections)
         self._shown.setdefault(rule, set()).update(hit)
@@ -287,13 +293,11 @@ class Findings:
         orders = [self._ledger.trials[plan] for plan in plans] if rule in _BY_SILENCE else []
         created = [bool(self._sandbox.payments(order_id=one.order_id)) for one in orders]
         delivered = [one for one in self._runner.recount(orders) if one.deliveries]
-        is_back = all(created) if rule == "lost_order" else len(delivered) == len(orders)
-        return bool(orders) and is_back
+        return bool(orders) and (all(created) if rule == "lost_order" else len(delivered) == len(orders))
 
     def in_order(self) -> list[Finding]:
         """What was confirmed: by rules, and what has been shown most often first."""
-        ranks = {rule: rank for rank, rule in enumerate(RULES)}
-        return sorted(self.confirmed, key=lambda one: (ranks[one.rule], -one.occurrences / (one.tried or 1)))
+        return sorted(self.confirmed, key=lambda one: ([*RULES].index(one.rule), -one.occurrences))
 
     def unconfirmed(self) -> Iterator[Finding]:
         """What has been found when the run is interrupted."""
@@ -324,6 +328,7 @@ class Findings:
             payments=payments,
             marks=order.marks,
             output=[without_key(line, self._sandbox.secret) for line in order.output],
+            goods_at=order.delivered_at or "",
             neighbors=neighbors_of(order, self._ledger.orders),
             **told,
         )

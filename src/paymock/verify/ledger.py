@@ -25,8 +25,8 @@ class Ledger:
     that it broke; all `orders` that have ended; the `baselines` of scenarios; the `batches` that were run;
     why nothing can be said of a plan; tokens of plans that were `unstarted`; plans whose fault was `missed`
     by every request; `events` of the application as a whole, with the causes of each; `notes` for the report;
-    the `fatal` operations and faults, at which the application ended; whether it `forgets` at a crash what it
-    has delivered, once that is known; whether it `renews`: makes another payment after the first expired.
+    the `fatal` operations and faults, at which the application ended, and `suspects` for that, the last hurt
+    first; whether it `forgets` at a crash what it has delivered, once that is known, and whether it `renews`.
     """
 
     fulfil_at: tuple[str, ...]
@@ -42,6 +42,7 @@ class Ledger:
     events: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     fatal: set[tuple[str | None, str | None]] = field(default_factory=set)
+    suspects: list[Plan] = field(default_factory=list)
     forgets: bool | None = None
     renews: bool = False
     news: deque[Progress] = field(default_factory=deque)

@@ -121,8 +121,7 @@ class Observation:
     `incident`: what befell the application as a whole meanwhile, as the end of a sentence. `stays_down`: why
     it did not start again after that. `is_excused`: that no goods are known is no loss, since nobody was
     asked to pay, or the application forgets at a crash what it has delivered. `marks` are crashes, each by
-    the index of the request that came before; -1: none did. `has_unknown_members`: replies had members that
-    the application does not know.
+    the index of the request that came before; -1: none did. `has_unknown_members`: replies had new members.
     """
 
     entries: list[JournalEntry] = field(default_factory=list)

@@ -15,15 +15,14 @@ _MAX_NUMBER = 5  # of the same requests in the same state, so many get faults: m
 
 @dataclass(eq=False)
 class Order(Observation):
-    """An order. Times are in seconds of a monotonic clock, pauses and ages in seconds.
-
-    `problems`: why it says nothing. `order_errors`: what the customer was told of failures. `states`: the
-    statuses of the newest payment, by the age at which each begins; `timelines`: those of each payment, by
-    its id. `last_fault`: the last request that lost its reply, noted at `faulted_at`. `culprit`: the plan
-    whose fault ended or silenced the application. `faulted`: how many requests got a fault. `goods_at`: when
-    goods were first known to be out; `shown_at`: when a reply first showed a status. `pause`: the last one;
-    `comeback`: the longest after a lost reply. `is_taken`: an order of the customer went well. `is_over`: its
-    trial has ended. `output`: the last lines of the application before an incident.
+    """An order. Times are in seconds of a monotonic clock, pauses and ages in seconds. `problems`: why it
+    says nothing. `order_errors`: what the customer was told of failures. `states`: the statuses of the newest
+    payment, by the age at which each begins; `timelines`: those of each payment, by its id. `last_fault`: the
+    last request that lost its reply, noted at `faulted_at`. `culprit`: the plan whose fault ended or silenced
+    the application. `faulted`: how many requests got a fault, but for `hold`. `goods_at`: when goods were
+    first known to be out; `shown_at`: when a reply first showed a status. `pause`: the last one; `comeback`:
+    the longest after a lost reply. `is_taken`: an order of the customer went well. `is_over`: its trial has
+    ended. `output`: the last lines of the application before an incident.
     """
 
     plan: Plan = NO_PLAN
@@ -53,9 +52,10 @@ class Order(Observation):
     def note(self, entry: JournalEntry, call: int, now: float) -> None:
         """Note a request about it, which belongs to a call of the application, by its number."""
         self.pause, self.heard_at = now - (self.heard_at or now), now
-        self.longest_pause = max(self.longest_pause, self.pause)
         if self.entries and hides_outcome(self.entries[-1].fault):
             self.comeback = max(self.comeback, self.pause)
+        else:
+            self.longest_pause = max(self.longest_pause, self.pause)
         self.entries.append(entry)
         self.calls.append(call)
         is_new = entry.operation == CREATE_PAYMENT and entry.idempotency == "new"
@@ -65,7 +65,7 @@ class Order(Observation):
             self.last_fault, self.faulted_at = entry, now
         if entry.shown:
             self.shown_at.setdefault(entry.shown, now)
-        self.faulted += entry.fault is not None
+        self.faulted += entry.fault is not None and not entry.fault.startswith("hold")
         self.polls += entry.operation in PAYMENT_READS
 
     def move(self, at: float = inf) -> None:

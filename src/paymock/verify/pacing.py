@@ -1,6 +1,5 @@
-"""The application under test: its turns, by ticks or at its own pace, and what it sends, dealt to the
-orders. That it is silent says something only if it has had its turns meanwhile: its polls of younger orders
-show that.
+"""The application under test: its turns, by ticks or at its own pace, and what it sends about each order.
+Its silence says something only if it has had its turns meanwhile: its polls of younger orders show that.
 """
 
 import secrets
@@ -24,9 +23,7 @@ from paymock.verify.order import NO_PLAN, Order
 from paymock.verify.plans import Plan
 from paymock.verify.process import ExternalService, Service
 
-PATIENCE = 10.0
-"""The least seconds of silence after which an application has given up an order, if it polls others."""
-
+PATIENCE = 10.0  # the least seconds of silence after which it has given up an order, if it polls others
 MAX_ORDERS = 3  # how often a customer whose order fails tries again
 _COMEBACKS = 3  # patience is so many times the longest pause after which the application came back
 _TURNS = 3  # so often it must have polled a younger order meanwhile, or have been given a tick
@@ -99,8 +96,7 @@ class Clock:
 @dataclass
 class Journal:
     """Deals the requests that the application sends to the `orders` under way; those about no order to the
-    `exclusive` one. `served`: the orders with a payment; `heard_at`: when the application was last heard
-    of. Raises Refused and Unreachable.
+    `exclusive` one. `served`: orders with a payment; `heard_at`: when it last sent. Raises what Pacing does.
     """
 
     sandbox: Sandbox
@@ -137,12 +133,10 @@ class Journal:
 
 @dataclass
 class Patience:
-    """For how many seconds an application may be silent about an order, as far as that has been measured.
-
-    `settle`: the most that is waited until it is known. `pace`: the longest pause between two requests about
-    an order without a fault; None: not known. `lag`: the longest time without a fault until goods went out
-    that were due. `calm`: the longest pause about the liveness order. `probes`: orders that were hurt at the
-    start, to see after how long it comes back.
+    """How long an application may be silent about an order, in seconds, as measured. `settle`: the most
+    that is waited until that is known. `pace`: the longest pause between two requests about an order without
+    a fault; None: not known. `lag`: the longest time without a fault until goods went out that were due.
+    `probes`: orders hurt at the start; `calm`: the longest pause of the liveness order until they have ended.
     """
 
     settle: float
@@ -152,19 +146,22 @@ class Patience:
     probes: dict[Plan, list[Order]] = field(default_factory=dict)
 
     @property
+    def is_known(self) -> bool:
+        """Whether each probe has shown after how long the application comes back, or that it does not."""
+        return all(one.comeback or one.is_over for one in chain(*self.probes.values()))
+
+    @property
     def seconds(self) -> float:
         """`settle` while probes are awaited. A pause counts that was seen twice, and not in calm as well."""
-        is_known = all(one.comeback or one.is_over for one in chain(*self.probes.values()))
-        if not is_known or self.settle < PATIENCE:
+        if not self.is_known or self.settle < PATIENCE:
             return self.settle
         comeback = max((min(one.comeback for one in probes) for probes in self.probes.values()), default=0.0)
         return max(PATIENCE, _COMEBACKS * comeback * (comeback > 2 * self.calm), 2 * (self.pace or 0.0))
 
 
 class Pacing:
-    """Lets the application have its turns: by ticks, or at its own pace. `is_gone`: it is not waited for any
-    more. `is_cut_off`: by an outage, which hurts each request. `tick_errors`: what ticks have raised. Raises
-    Refused and Unreachable.
+    """Lets the application have its turns: by ticks, or at its own pace. `is_gone`: it is waited for no more;
+    `is_cut_off`: by an outage; `tick_errors`: what ticks have raised. Raises Refused and Unreachable.
     """
 
     def __init__(self, sandbox: Sandbox, application: Application, settle: float) -> None:
@@ -185,11 +182,8 @@ class Pacing:
 
     @property
     def jobs(self) -> int:
-        """The most trials at a time, by default."""
-        if not self.polls_by_itself:
-            return 96  # a sandbox has at most a hundred fault rules
-        # Trials slow each other, unless the application pauses longer.
-        return min(90, max(16, round(256 * (self.patience.pace or 0.0))))
+        """The most trials at a time, by default: they slow each other, unless the application pauses."""
+        return max(16, round(400 * (self.patience.pace or 0.0))) if self.polls_by_itself else 96
 
     def start(self) -> None:
         self.journal.start()
@@ -201,6 +195,7 @@ class Pacing:
         order, self.journal.liveness = self.journal.liveness, None
         if order is not None:
             del self.journal.orders[order.order_id]
+            self.sandbox.clear_next(order.order_id)
             for payment_id in order.payments:
                 self.advance(payment_id, "end")
 
@@ -216,6 +211,7 @@ class Pacing:
         order = self.journal.liveness = self.new_order()
         order.placed_at = self.clock.now()
         self.journal.orders[order.order_id] = order
+        self.sandbox.next("settlement_failed", times=1, order_id=order.order_id)  # its end releases nothing
 
         def place() -> None:
             for _ in range(MAX_ORDERS):
@@ -238,9 +234,8 @@ class Pacing:
     def listen(self, orders: int, *, progressed: bool, is_batch: bool = False) -> None:
         """Let it poll, and note what it sends about so many orders; of a batch, each request at once."""
         tick, threads, journal = self.application.tick, self.application.threads, self.journal
-        self.patience.calm = max(
-            self.patience.calm, journal.liveness.longest_pause if journal.liveness else 0.0
-        )
+        if journal.liveness is not None and not self.patience.is_known:
+            self.patience.calm = max(self.patience.calm, journal.liveness.longest_pause)
         if tick is None:
             journal.note(1 if is_batch else orders, _WAIT_SECONDS)
         elif is_batch and threads is not None:  # what it waits for happens during a tick
@@ -312,7 +307,7 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """`settle` while probes are awaited. A pause counts that was seen twice, and not in calm as well."""
+        """For how long it has sent nothing."""
         return self._pacing.clock.now() - self._since
 
     def lasts(self, patience: float = 0.0) -> bool:

@@ -143,7 +143,7 @@ class Batch:
             "renewal": "a new payment is made after the first one has expired, which is paid late",
             "order": f"an order is placed {self.number} times at once",
             "meet": f"{self.number} replicas read a payment at the same time, {at} s after its creation",
-            "hold": f"the reply to a `{operation}` at {at} s arrives after a younger one",
+            "hold": f"the reply to a `{operation}` at {at} s arrives late, after any younger one",
             "before": f"{killed} before its `{operation}` arrives",
             "late": f"{killed} and its `{operation}` arrives after the retry",
             "one": f"one replica is killed {reply}",
@@ -201,8 +201,7 @@ class Plan:
                 yield replace(self, injections=(*before, replace(injection, fault=fault), *after))
 
 
-BYSTANDERS = (Plan(DEFAULT_SCENARIO, number=1), Plan(DEFAULT_SCENARIO, number=2))
-"""Orders without faults: a fault of another order may cost them."""
+BYSTANDERS = [Plan(DEFAULT_SCENARIO, number=number) for number in (1, 2)]  # other orders, which it may cost
 
 
 def parse_token(token: str) -> Plan | Batch:

@@ -22,7 +22,6 @@ _LINES, _LONG = 8, 120  # of what an application has written, or other orders ha
 _REQUESTS = 16  # successive ones that differ, in JSON
 
 _ORDER_ID = re.compile(r"verify-[0-9a-f]{8}-[0-9]+")
-_GOODS_AT = re.compile(r"^Goods: .*, first at `(\w+)`", re.MULTILINE)
 _URL = re.compile(r"https?://[^\s&<>]*[\w/]")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _MARKUP = re.compile(r"\\(?=[^\w\s]|$)|[`*~\[\]]|(?<!\w)_|_(?!\w)|^[#>+=-]")
@@ -62,7 +61,8 @@ class Finding:
     `payments` are those of the order, oldest first: `payment_id`, `scenario`, `timeline`, and the sums `due`
     and `received` in raw units of its `asset`; `timeline` and `payment_id` are of the newest. It broke in
     `occurrences` of `tried` trials with this cause; 0: of an unknown number. `repeated`: seen once more.
-    `output`: what the application wrote last before; `neighbors`: what other orders did meanwhile.
+    `output`: what the application wrote last before; `neighbors`: what other orders did; `goods_at`: at which
+    status the first goods went out, if that was seen.
     """
 
     rule: str
@@ -85,6 +85,7 @@ class Finding:
     marks: dict[int, str] = field(default_factory=dict)
     output: list[str] = field(default_factory=list)
     neighbors: list[str] = field(default_factory=list)
+    goods_at: str = ""
 
     @property
     def fix(self) -> str:
@@ -122,11 +123,6 @@ class Finding:
         return f"({self.severity}, {self.count}{again}{also})"
 
     @property
-    def goods_at(self) -> str:
-        """The status at which the first goods went out, if that was seen."""
-        return next(iter(_GOODS_AT.findall("\n".join(self.story))), "")
-
-    @property
     def parts(self) -> Iterator[tuple[str, list[str]]]:
         """The story: each part with its name, and its lines. Of advice, only what is wrong."""
         output, others = self.output[-_LINES:], self.neighbors[:_LINES]
@@ -136,7 +132,7 @@ class Finding:
             yield name, [text.strip()]
             part, lines = more.get(name, ("", []))
             if lines:
-                yield part, [line[:_LONG] for line in lines]
+                yield part, [line if len(line) < _LONG else f"{line[:_LONG]}…" for line in lines]
         yield "Fix", [self.fix]
 
     @property
@@ -188,7 +184,7 @@ class Finding:
         parts = dict(self.parts)
         own = {"severity": self.severity, "fix": self.fix, "requests": folded, "payments": payments}
         told = asdict(self) | own | {"output": parts.get("Output", []), "neighbors": parts.get("Others", [])}
-        return {name: value for name, value in told.items() if name not in ("timeline", "marks")}
+        return {name: value for name, value in told.items() if name not in ("timeline", "marks", "goods_at")}
 
     def __str__(self) -> str:
         lines = [f"{self.title} {self.notes}"]

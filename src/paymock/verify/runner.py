@@ -18,20 +18,17 @@ from paymock.verify.trial import Trial, TrialOptions
 from paymock.verify.turns import step, until
 
 GRACE_SECONDS = 10.0  # how long trials may go on that run when the budget has been spent
-SETTLE_SECONDS = 60.0
-"""How long to wait for a silent application, and for orders in flight at a crash: leases end meanwhile."""
-
+SETTLE_SECONDS = 60.0  # how long to wait for a silent application: leases end meanwhile
 _HIT_TRIES = 3  # of a trial whose faults no request got: one may come between the change and the fault
 _SILENCES = 2  # so often an application is started again that has fallen silent
 _SAME_MOMENT = 0.5  # a fault up to so many seconds after the last poll may have silenced the application
 _END_SECONDS = 2.0  # so long trials have to end when the application is silent
 _STARTS = 3  # so often it is tried to start the application again
-_MAX_RULES = 90  # so many fault rules at a time leave room in the sandbox for others
+_MAX_RULES = 90  # so many fault rules, and overrides, leave room in the sandbox for others
 _OUTPUT_LINES = 12  # of the application, kept for a finding
 _TOLD_SECONDS = 5.0  # after so long without news, it is told what is waited for
 
-Record = Callable[[Order], object]
-"""What an order is given to when its trial has ended."""
+Record = Callable[[Order], object]  # is given an order when its trial has ended
 
 
 class Options(NamedTuple):
@@ -51,9 +48,8 @@ class Options(NamedTuple):
 
 
 class Runner:
-    """Runs trials side by side, by turns: each goes on as far as the application lets it, then that may send
-    something. `batches`: how many run that must note each request as soon as it is there. Raises Refused and
-    Unreachable.
+    """Runs trials side by side, by turns: each goes on as far as the application lets it, then that may send.
+    `batches`: how many run that must note each request at once. Raises Refused and Unreachable.
     """
 
     def __init__(self, sandbox: Sandbox, application: Application, options: Options) -> None:
@@ -68,10 +64,6 @@ class Runner:
         self._silences = 0
         self._restarted_at = 0.0
         self._budget = math.inf if options.budget is None else options.budget
-
-    def start(self) -> None:
-        self.began = monotonic()
-        self.pacing.start()
 
     def close(self) -> None:
         """Remove the faults of trials that have not ended, and end the payment of the liveness order."""
@@ -98,11 +90,10 @@ class Runner:
                 if self.active:
                     self.pacing.listen(len(self.active), progressed=progressed, is_batch=self.batches > 0)
                     self._check_application()
-                idle = sum(trial.is_idle for trial in self.active)
+                idle = [trial.patience() for trial in self.active if trial.is_idle]
                 if idle and monotonic() - told_at > _TOLD_SECONDS:
-                    orders = f"{idle} order{'s wait' if idle > 1 else ' waits'}"
-                    seconds = self.pacing.patience.seconds
-                    self.ledger.tell(f"{orders} for the application, up to {seconds:.0f} s")
+                    orders = f"{len(idle)} order{'s wait' if idle[1:] else ' waits'}"
+                    self.ledger.tell(f"{orders} for the application, up to {max(idle):.0f} s")
                 while news:
                     told_at = monotonic()
                     yield news.popleft()
@@ -140,9 +131,8 @@ class Runner:
 
     def trial_of(self, plan: Plan, **settings: bool) -> Trial:
         ledger = self.ledger
-        hangs = not any(ledger.breaks(one, "lost_sale") for one in ledger.violations)
-        is_deep = self.options.deep or not plan.injections
-        options = TrialOptions(self.options.fulfil_at, awaits_hang=hangs, is_deep=is_deep, **settings)
+        is_deep = self.options.deep or self.options.faults is not None or not ledger.baselines
+        options = TrialOptions(self.options.fulfil_at, is_deep=is_deep, **settings)
         order, baseline = self.pacing.new_order(plan), ledger.baselines.get(plan.scenario)
         return Trial(order, self.pacing, baseline, options)
 
@@ -168,9 +158,12 @@ class Runner:
         *,
         exclusive: bool | None = False,
         record: Record = lambda _: None,
+        pause: float = 0.0,
         **settings: bool,
     ) -> list[Order]:
-        """Run trials with these `settings`; return their orders, each also given to `record` at its end."""
+        """Run trials with these `settings`; return their orders, each also given to `record` at its end. Each
+        begins at once, or when the one before has been read, at most after `pause` seconds.
+        """
         own, ended = set[Trial](), list[Order]()
 
         def end(order: Order) -> None:
@@ -186,16 +179,19 @@ class Runner:
             trial = self.trial_of(plan, **settings)
             own.add(trial)
             self.begin(trial, end, exclusive=bool(exclusive))
+            await until(lambda: bool(trial.order.polls), pause)  # noqa: B023 - of this one
         await until(lambda: own.isdisjoint(self.active))
         return ended
 
     def has_room(self, *, exclusive: bool | None = False) -> bool:
-        """Whether another trial may begin: each counts as often as it has faults, unless it only waits. None:
-        of a batch, whose orders begin all at once, as far as the sandbox has room for rules and overrides.
+        """Whether another trial may begin, beside those that do not only wait. None: of a batch, whose orders
+        begin all at once, as far as the sandbox has room for rules and overrides.
         """
-        if self.is_over or sum(trial.faults.count for trial in self.active) >= _MAX_RULES:
+        faults = [trial.faults for trial in self.active]
+        rules, overrides = sum(one.count for one in faults), sum(one.has_override for one in faults)
+        if self.is_over or max(rules, overrides) >= _MAX_RULES:
             return False
-        busy = sum(max(1, len(one.order.plan.injections)) for one in self.active if not one.is_idle)
+        busy = sum(not trial.is_idle for trial in self.active)
         return exclusive is None or busy < (1 if exclusive else self.options.jobs or self.pacing.jobs)
 
     def _check_application(self) -> None:
@@ -208,11 +204,16 @@ class Runner:
             return
         ledger, orders = self.ledger, [trial.order for trial in self.active]
         last_poll = math.inf if status is not None else self.pacing.journal.heard_at
-        known = [one for one in [*orders, *ledger.orders] if one.last_fault]
-        hurt = [one for one in known if one.faulted_at <= last_poll + _SAME_MOMENT]
-        # The fault of the last poll itself, if it had one; else the last fault.
-        culprit = max(hurt, key=lambda order: (order.faulted_at == last_poll, order.faulted_at), default=None)
+        hurt = [
+            (one.faulted_at == last_poll, one.last_fault.at, one)
+            for one in [*orders, *ledger.orders]
+            if one.last_fault and one.faulted_at <= last_poll + _SAME_MOMENT
+        ]
+        hurt.sort(key=lambda found: found[:2], reverse=True)  # that of the last poll itself, or else the last
+        culprit = hurt[0][2] if hurt else None
         last = culprit.last_fault if culprit else None
+        ledger.suspects += [one.plan for one in orders if one.plan.batch]
+        ledger.suspects += [one.plan for *_, one in hurt[:_MAX_RULES]]
         after = f" after `{last.operation}` got `{last.fault}`" if last else ""
         if last:
             ledger.fatal.add((last.operation, last.fault))

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from paymock.client.http import Json
 from paymock.rules.faults import FaultKind
 from paymock.rules.times import parse_rfc3339
-from paymock.schemas.control import JournalEntry
 from paymock.schemas.public import PAYMENT_READS
 from paymock.verify.oracle import RULES, Severity, Violation
 from paymock.verify.order import Order
@@ -82,10 +81,11 @@ def story_of(
 
 def neighbors_of(order: Order, orders: Iterable[Order]) -> list[str]:
     """What other orders did in the second before the request that went wrong: a line for each order."""
-    moment = _milliseconds(order.last_fault or (order.entries[-1] if order.entries else None))
+    last = [order.last_fault or order.entries[-1]] if order.entries else []
+    moment = next((parse_rfc3339(one.at) for one in last), None) or 0
     lines = []
     for other in orders:
-        near = [one for one in other.entries if -1000 <= _milliseconds(one) - moment <= 100]
+        near = [one for one in other.entries if -1000 <= (parse_rfc3339(one.at) or 0) - moment <= 100]
         if near and other.order_id != order.order_id:
             told = [
                 f"{one.operation} {f'✗ {one.fault}' if one.fault else one.shown or one.status}"
@@ -103,11 +103,6 @@ def mixed_up_with(order: Order, orders: Iterable[Order], fulfil_at: Iterable[str
         for status in fulfil_at
         if other is not order and other.shown_at.get(status, order.goods_at) < order.goods_at
     ]
-    if not shown:
-        return ""
-    _, status, order_id = max(shown)
-    return f" Perhaps mixed up with order {order_id}: a reply had just shown it `{status}`."
-
-
-def _milliseconds(entry: JournalEntry | None) -> int:
-    return (entry and parse_rfc3339(entry.at)) or 0
+    _, status, order_id = max(shown, default=(0.0, "", ""))
+    told = f" Perhaps mixed up with order {order_id}: a reply had just shown it `{status}`."
+    return told if order_id else ""

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from paymock.client.http import Refused, monotonic
 from paymock.client.sandbox import Sandbox
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
-from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.scenarios import DEFAULT_SCENARIO, PaymentStatus
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
 from paymock.verify.oracle import MANY_READS, final_statuses, hides_outcome, is_due
 from paymock.verify.order import Order
 from paymock.verify.pacing import MAX_ORDERS, Pacing, Silence
 from paymock.verify.plans import NEAR_DUE, Baseline, Request
-from paymock.verify.turns import done, turn, until
+from paymock.verify.turns import turn, until
 
 SHORT_PATIENCE = 1.5  # seconds of silence where nothing depends on it, over `Retry-After`; then others begin
 _LATE_PATIENCE = 5.0  # the same when it is run again: it may read an expired payment on, but not as often
@@ -61,6 +61,8 @@ class Faults(Rules):
     def begin(self, scenario: str, times: int | None = None) -> None:
         """Let its next `times` payments, or all, follow a scenario."""
         self._is_set, course, order_id = True, NEAR_DUE.get(scenario), self._order.order_id
+        if scenario == DEFAULT_SCENARIO and self._order.plan.injections:  # which others follow anyway
+            times = 1
         self._sandbox.next(None if course else scenario, course=course, times=times, order_id=order_id)
 
     def inject(self, *ages: float | None) -> None:
@@ -83,22 +85,27 @@ class Faults(Rules):
 
     @property
     def count(self) -> int:
-        """How many fault rules and overrides there are, or will be soon."""
-        return self.is_hurt if self._is_set is False else max(1, len(self._order.plan.injections))
+        """How many fault rules there are, or will be soon."""
+        return len(self._ids) + len(self._left) + self.is_hurt
+
+    @property
+    def has_override(self) -> bool:
+        """Whether there is an override, or will be soon: for the default, until the first payment."""
+        is_used = self._order.plan.scenario == DEFAULT_SCENARIO and self._order.payments
+        return not (self._is_set is False or is_used)
 
 
 class TrialOptions(NamedTuple):
     """How a trial is run. Goods are due at a status of `fulfil_at`. `is_watched`: ask for the deliveries at
     every state. `is_held`: hold a reply while the payment moves to the state of a fault, so that the next
-    read gets it. `is_patient`: wait as long as for a probe. `awaits_hang`: as long as a client may that has
-    no timeout. `is_deep`: stand at every confirmation, and not only at each status.
+    read gets it. `is_patient`: wait as long as for a probe. `is_deep`: stand at every confirmation, and not
+    only at each status.
     """
 
     fulfil_at: tuple[str, ...]
     is_watched: bool = False
     is_held: bool = False
     is_patient: bool = False
-    awaits_hang: bool = True
     is_deep: bool = True
 
 
@@ -115,6 +122,7 @@ class Trial:
     def __post_init__(self) -> None:
         self.faults = Faults(self.pacing.sandbox, self.order)
         self._silence: Silence | None = None
+        self._has_read_end = False
 
     async def run(self) -> None:
         """Run it to its end. It leaves neither faults nor an override behind, however it ends."""
@@ -132,7 +140,7 @@ class Trial:
         order.is_excused |= bool(order.incident) and not order.is_taken  # nobody has been asked to pay
         if order.plan.injections or order.plan.batch or order.problems:
             return
-        # Without a fault, that leaves nothing to inject faults into; who has polled before has lost the sale.
+        # There is nothing to inject faults into; but who has polled before has lost the sale.
         has_polled = self.pacing.patience.pace is not None and is_due(order, self.options.fulfil_at)
         if not order.payments and not order.acknowledged:
             reason = f": {order.order_errors[-1]}" if order.order_errors else order.refusal()
@@ -165,8 +173,9 @@ class Trial:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for an application that has been silent for some time."""
-        return self._silence is not None and self._silence.seconds > SHORT_PATIENCE
+        """Whether it waits for an application that has read the end, or has been silent for some time."""
+        is_silent = self._silence is not None and self._silence.seconds > SHORT_PATIENCE
+        return is_silent or self._has_read_end
 
     def listen(self) -> Silence:
         self._silence = Silence(self.pacing, self.order)
@@ -180,7 +189,8 @@ class Trial:
         while left >= 0:
             placed = self.call()
             self.listen()
-            await done(placed)
+            for call in placed:
+                await until(call.done)
             await until(lambda: not pacing.is_cut_off)  # so long a customer waits before trying again
             pacing.journal.note()
             errors = [error for one in placed if (error := one.exception()) is not None]
@@ -252,13 +262,16 @@ class Trial:
             return True
         most = len(order.entries) + _STUCK_REQUESTS + sum(one.times for one in injections)
         due = sum(one.times for one in plan.injections if self._is_to_come(one.request, at))
-        silence, all_faults = self.listen(), sum(one.times for one in plan.injections)
+        silence, all_faults, asked = self.listen(), sum(one.times for one in plan.injections), 0
         while order.payments[-1] == payment_id and len(order.entries) <= most:
-            if self.is_idle and order.faulted >= all_faults > 0 and not order.has_unknown_members:
-                self.faults.end()
+            if order.faulted >= all_faults and not order.has_unknown_members:  # leave room for others
+                self.faults.close()
             if order.faulted >= due and all(order.reads_of(at, one) for one in sent or {GET_PAYMENT}):
                 return True
-            may_stop = self._may_be_silent()
+            if self.is_idle and asked < len(order.entries):  # who has delivered need not read it
+                asked = len(order.entries)
+                await self.ask(order.statuses[-1], is_once=True)
+            may_stop = self._may_be_silent() or order.deliveries > 0
             if silence.lasts(self._short_patience() if may_stop else self.patience()):
                 order.gave_up = not may_stop and self.baseline is not None
                 order.waited, order.faults_left = silence.seconds, order.faulted < due
@@ -291,6 +304,7 @@ class Trial:
         order, silence = self.order, self.listen()
         most, last = len(order.entries) + _STUCK_REQUESTS, max(order.states)
         while order.reads_of(last) <= MANY_READS and len(order.entries) < most and not silence.lasts():
+            self._has_read_end = order.reads_of(last) > 0
             await turn()
         await self.ask()
 
@@ -310,18 +324,19 @@ class Trial:
         if not order.plan.injections:
             patience.lag = max(patience.lag, silence.seconds)
 
-    async def ask(self, at: str | None = None) -> None:
-        """Ask how often the goods went out, `at` this status of the payment, until that is told."""
+    async def ask(self, at: str | None = None, *, is_once: bool = False) -> None:
+        """Ask how often the goods went out, `at` this status of the payment, once or until that is told."""
         order, deadline = self.order, monotonic() + _ASK_SECONDS
         while not order.problems:
             told = self.pacing.application.count_deliveries(order.order_id)
-            await done([told])
+            await until(told.done)
             error = told.exception()
             if error is None:
                 order.deliveries = told.result()
                 if order.deliveries:
                     order.delivered_at = order.delivered_at or at
                     order.goods_at = min(order.goods_at, self.pacing.clock.now())
+            if error is None or is_once:
                 return
             if monotonic() >= deadline or isinstance(error, TypeError | ValueError):
                 order.problems.append(f"deliveries cannot be told: {self.pacing.describe(error)}")
@@ -349,7 +364,7 @@ class Trial:
         order, patience = self.order, self.pacing.patience
         fault = parse_fault(order.entries[-1].fault or "") if order.entries else None
         seconds = max(patience.seconds, patience.settle if self.options.is_patient else 0.0)
-        if fault is not None and fault.kind is FaultKind.HANG and self.options.awaits_hang:
+        if fault is not None and fault.kind is FaultKind.HANG:
             seconds += MAX_HANG  # so long the application may wait for its reply
         has_failed_twice = sum(hides_outcome(entry.fault) for entry in order.entries[-2:]) == 2
         return max(seconds, _BACKOFF * order.pause) if has_failed_twice else seconds

@@ -4,8 +4,7 @@ The objects of a test belong to its thread, and `verify` may itself be called in
 asyncio works in them, not even `asyncio.sleep`: they wait by `turn`, and read the clock.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
@@ -26,12 +25,7 @@ async def until(is_reached: Callable[[], bool], seconds: float = float("inf")) -
     return reached
 
 
-async def done(calls: Sequence[Future[Any]]) -> None:
-    while not all(call.done() for call in calls):
-        await turn()
-
-
-async def together(*waiting: Coroutine[Any, Any, None]) -> None:
+async def together(*waiting: Coroutine[Any, Any, object]) -> None:
     """Run coroutines side by side. If it is closed, so are they."""
     left = [*waiting]
     try:
@@ -42,7 +36,7 @@ async def together(*waiting: Coroutine[Any, Any, None]) -> None:
             one.close()
 
 
-def step(waiting: Coroutine[Any, Any, None]) -> bool:
+def step(waiting: Coroutine[Any, Any, object]) -> bool:
     """Let a coroutine go on to its next turn, and return whether it has ended."""
     try:
         waiting.send(None)
