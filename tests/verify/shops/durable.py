@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from tests.verify.shops.base import CLOSED, Shop, creation
 
-FAILURES = (OSError, HTTPException)
+FAILURES = (OSError, HTTPException, ValueError)  # no connection, no reply, no JSON
 
 
 def wait() -> None:

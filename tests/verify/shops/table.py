@@ -160,7 +160,9 @@ BAD = [
         **AT_ONCE,
         causes=("happy_path/order=3x", r"(happy_path/createPayment|\*/outage)=.*"),
     ),
-    *_unsafe("lost_sale", ("polling_loop_dies", bad.PollingLoopDies), **AT_ONCE, causes=(r"\*/outage=.*",)),
+    *_unsafe(
+        "lost_sale", ("polling_loop_dies", bad.PollingLoopDies), **AT_ONCE, causes=(r".*(outage|getP).*",)
+    ),
     *_unsafe("lost_sale", ("ends_for_good", durable.EndsForGood), **SERVED),
     *_unsafe(
         "lost_sale",
