@@ -187,7 +187,7 @@ def _hold(gates: Rules, orders: Iterable[Trial], operation: str, fault: str = "h
         gates.add(fault, operation=operation, order_id=one.order.order_id, times=times)
 
 
-def _with_goods(runner: Runner) -> list[str]:
+def _goods_due(runner: Runner) -> list[str]:
     """The first scenario in which goods become due, or else the first."""
     baselines, fulfil_at = runner.ledger.baselines.values(), runner.options.fulfil_at
     return [*(one.scenario for one in baselines if one.due_age(fulfil_at)), *runner.scenarios][:1]
@@ -196,7 +196,7 @@ def _with_goods(runner: Runner) -> list[str]:
 async def _begin(runner: Runner, batch: Batch, count: int, kind: type[Standing] = Standing) -> list[Standing]:
     """Begin so many orders: parked ones, or ones that stand before the state that is hit."""
     at, ledger, orders, is_half = batch.at, runner.ledger, list[Standing](), batch == HALF_OUTAGE
-    scenarios = _with_goods(runner) if is_half else runner.scenarios if batch.is_parked else [batch.scenario]
+    scenarios = _goods_due(runner) if is_half else runner.scenarios if batch.is_parked else [batch.scenario]
     if at is not None and batch.kind != "hold":
         at = ledger.baselines[batch.scenario].age_before(at)
     rounds = max(1, count // len(scenarios) - 1)
@@ -237,7 +237,7 @@ async def _side_by_side(runner: Runner, batch: Batch, _: Rules) -> list[Standing
     """Run orders of all scenarios without a fault; to see a bug again, half of them one after the other."""
     ledger, number = runner.ledger, batch.number
     first = number // 2 if runner.options.only or any(ledger.violations.values()) else number
-    scenarios = [*islice(cycle(runner.scenarios), first), *(number - first) * _with_goods(runner)]
+    scenarios = [*islice(cycle(runner.scenarios), first), *(number - first) * _goods_due(runner)]
     plans = [Plan(one, batch=batch, number=len(ledger.plans) + n) for n, one in enumerate(scenarios)]
     ledger.plans += plans
     await runner.run_once(plans[:first], record=ledger.record, exclusive=None, is_watched=True)

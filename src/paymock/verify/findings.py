@@ -12,7 +12,7 @@ from paymock.client.sandbox import Sandbox
 from paymock.schemas.public import OPERATION_IDS
 from paymock.text import shell_word, without_key
 from paymock.verify.batches import HALF_OUTAGE, SIDE_BY_SIDE, run_batches
-from paymock.verify.oracle import RULES, Severity, Violation
+from paymock.verify.oracle import RANK, RULES, Severity, Violation
 from paymock.verify.order import Order
 from paymock.verify.plans import BYSTANDERS, NEAR_DUE, Plan, parse_token
 from paymock.verify.report import Finding
@@ -116,7 +116,7 @@ class Findings:
             for rule in dict.fromkeys(violation.rule for violation in violations):
                 groups.setdefault(Group(rule, self._hit_by(plan, rule)), []).append(plan)
         left = [group for group in groups if group not in self._examined]
-        left.sort(key=lambda one: ([*RULES].index(one.rule), len(one.hit), not one.is_requests))
+        left.sort(key=lambda one: (RANK[one.rule], len(one.hit), not one.is_requests))
         return {group: groups[group] for group in left}
 
     def _hit_by(self, plan: Plan, rule: str) -> tuple[str, ...]:
@@ -285,8 +285,7 @@ class Findings:
         hit = ((one.request.operation, one.parsed.text) for each in plans for one in each.injections)
         self._shown.setdefault(rule, set()).update(hit)
         told = {"also": [*also], "repeated": seen is not None, "occurrences": len(plans), "tried": len(tried)}
-        violation = violation._replace(explanation=explanation)
-        self.confirmed.append(self._finding(order, violation, plan, **told))
+        self.confirmed.append(self._finding(order, violation._replace(explanation=explanation), plan, **told))
 
     def _is_back(self, plans: Sequence[Plan], rule: str) -> bool:
         """Whether silence was no loss: the application has come back to each order since."""
@@ -297,7 +296,7 @@ class Findings:
 
     def in_order(self) -> list[Finding]:
         """What was confirmed: by rules, and what has been shown most often first."""
-        return sorted(self.confirmed, key=lambda one: ([*RULES].index(one.rule), -one.occurrences))
+        return sorted(self.confirmed, key=lambda one: (RANK[one.rule], -one.occurrences))
 
     def unconfirmed(self) -> Iterator[Finding]:
         """What has been found when the run is interrupted."""

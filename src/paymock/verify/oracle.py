@@ -105,6 +105,7 @@ RULES = {
     name: Rule(name, severity, *texts) for severity, rules in _RULES.items() for name, texts in rules.items()
 }
 """All rules. The order is that of a report."""
+RANK = {name: rank for rank, name in enumerate(RULES)}
 
 
 @dataclass(eq=False)
@@ -167,7 +168,7 @@ def check(observation: Observation, fulfil_at: Collection[str]) -> list[Violatio
     found = [*_money(observation, fulfil_at), *_advice(observation)]
     if any(violation.rule == "lost_sale" for violation in found):  # nothing of the order was followed up
         found = [violation for violation in found if violation.rule != "late_money_unseen"]
-    found.sort(key=lambda violation: [*RULES].index(violation.rule))
+    found.sort(key=lambda violation: RANK[violation.rule])
     if found and observation.has_unknown_members:
         text = observation.incident or found[0].explanation[0].lower() + found[0].explanation[1:]
         return [Violation("breaks_on_new_fields", f"With unknown members in replies, {text}")]
