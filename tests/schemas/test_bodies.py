@@ -43,7 +43,7 @@ from paymock.schemas.validation import Problems, checker_for
             (SetNext, {"times": times}, {"times": "must be an integer, at least 1 and at most 1,000,000"})
             for times in (0, 1.5, True)
         ),
-        (SetNext, {"scenario": "late", "fault": "503"}, {"fault": "status=CODE"}),
+        (SetNext, {"scenario": "late", "fault": "503"}, {"fault": "did you mean status=503?"}),
         (SetNext, {"course": {"sending": [{}]}}, {"course.sending[0].at": "is required"}),
     ],
 )

@@ -22,7 +22,7 @@ from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.client.http import Json
 from paymock.payments.files import FileError, read_scenarios
 from paymock.payments.views import listed_scenario
-from paymock.rules.faults import FAULT_FORM
+from paymock.rules.faults import FAULT_FORM, FAULT_ROWS
 from paymock.rules.scenarios import SCENARIOS, Scenario
 from paymock.rules.timeline import summarize
 from paymock.schemas.control import MAX_TIMES, ScenarioList
@@ -150,6 +150,11 @@ def fault(**common: Any) -> None:
 
     A rule injects a fault into requests that it selects, so that the application needs no headers.
     """
+
+
+fault.guesses = {row.example: f"add {row.example}" for row in FAULT_ROWS} | {
+    str(status): f"add status={status}" for status in range(400, 600)
+}
 
 
 @fault.command(epilog=f"FAULT is {FAULT_FORM}. In a shell, quote a fault that contains a semicolon.")

@@ -168,7 +168,10 @@ def parse_fault(text: str) -> Fault | None:
 
 
 def fault_problem(text: str) -> str | None:
-    return f"must be {FAULT_FORM}" if parse_fault(text) is None else None
+    if parse_fault(text):
+        return None
+    meant = f"status={text}"
+    return f"must name its kind: did you mean {meant}?" if parse_fault(meant) else f"must be {FAULT_FORM}"
 
 
 class FaultTarget(NamedTuple):

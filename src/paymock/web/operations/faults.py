@@ -16,7 +16,7 @@ from paymock.http.responses import PHRASES, Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.fault_injection import UNDECIDED, Decision, DecisionNeeded
-from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, parse_fault
+from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, fault_problem, parse_fault
 from paymock.sandbox.notifier import give_way
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.operations.operations import keyed_request
@@ -163,7 +163,8 @@ def requested_fault(header: str) -> Fault:
     """Return the fault that the header `X-Mock-Fault` asks for. Raises PaymockError `invalid_fault`."""
     fault = parse_fault(header)
     if fault is None or fault.kind is FaultKind.HOLD:
-        raise PaymockError("invalid_fault", f"X-Mock-Fault must be {FAULT_FORM}.")
+        problem = fault_problem(header) or f"must be {FAULT_FORM}"
+        raise PaymockError("invalid_fault", f"X-Mock-Fault {problem}.".replace("?.", "?"))
     return fault
 
 
