@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from werkzeug.serving import make_server
 
-from paymock.testing import Sandbox
+from paymock.testing import Sandbox, ServerHandle, serve
 from server import create_app, payment_service
 
 
@@ -21,6 +21,13 @@ def browser() -> Iterator[Browser]:
         ) as browser,
     ):
         yield browser
+
+
+@pytest.fixture(scope="session")
+def paymock_server() -> Iterator[ServerHandle]:
+    """A server whose checkout the pages of the shop may embed."""
+    with serve(frame_ancestors=("http://127.0.0.1:*",)) as server:
+        yield server
 
 
 @pytest.fixture
@@ -82,6 +89,19 @@ def test_the_countdown_runs_when_time_does(page: Page, paymock: Sandbox) -> None
     expect(page.locator("#left")).to_have_text("30")
     paymock.speed(1)
     expect(page.locator("#left")).to_have_text(re.compile(r"2\d"))
+
+
+def test_a_frame_is_as_high_as_its_checkout(page: Page, shop: str, paymock: Sandbox) -> None:
+    page.goto(f"{shop}/framed.html")
+    page.get_by_role("button", name="Buy").click()
+    frame, checkout = page.locator("iframe"), page.frame_locator("iframe")
+    expect(frame).to_have_attribute("height", re.compile("[0-9]"))
+    for seconds, headline in ((1, "Waiting for your payment"), (44, "Paid")):
+        paymock.advance(seconds)
+        expect(checkout.get_by_role("heading", level=1)).to_have_text(headline)
+        height = checkout.locator("html").evaluate("html => html.offsetHeight")
+        expect(frame).to_have_attribute("height", str(height))
+    expect(page.get_by_role("status")).to_have_text("Thank you")
 
 
 def test_no_key_reaches_the_browser(page: Page, paymock: Sandbox) -> None:

@@ -102,7 +102,7 @@ SHOWN = {
         (0, *WAITING),
         (5, *DETECTED),
         (13, *RECEIVED),
-        (45, "failed", "Your payment arrived; the payout failed", True),
+        (45, "failed", "Your payment arrived, but not at the shop", True),
     ],
     "manual_review": [(0, *WAITING), (5, *DETECTED), (13, *RECEIVED), (25, *IN_REVIEW)],
 }

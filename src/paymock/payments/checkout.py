@@ -2,6 +2,7 @@
 and JSON members are declared here. See docs/pages.md.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple
 
@@ -32,7 +33,7 @@ class View(NamedTuple):
 _RECEIVED = View(
     "received",
     "Payment received",
-    "Your payment is final. It is being paid out to the shop; there is nothing to do.",
+    "Your payment is confirmed, and on its way to the shop. There is nothing to do.",
     "This page shows when the payment is complete. You do not need to wait.",
 )
 VIEWS: Mapping[PaymentStatus, View] = {
@@ -46,7 +47,7 @@ VIEWS: Mapping[PaymentStatus, View] = {
         "detected",
         "Payment detected",
         "Your payment is on its way. It is final after a few more confirmations.",
-        "Once the whole amount is final, it is paid out to the shop.",
+        "Once the whole amount is confirmed, it goes on to the shop.",
     ),
     PaymentStatus.PAYMENT_FINALIZED: _RECEIVED,
     PaymentStatus.SETTLEMENT_PENDING: _RECEIVED,
@@ -77,8 +78,9 @@ VIEWS: Mapping[PaymentStatus, View] = {
     ),
     PaymentStatus.FAILED: View(
         "failed",
-        "Your payment arrived; the payout failed",
-        "There is nothing to do. The shop sees that its payout failed. Contact the shop with questions.",
+        "Your payment arrived, but not at the shop",
+        "There is nothing to do: do not pay again. The shop sees that it could not be passed on. Contact the "
+        "shop with questions.",
     ),
 }
 """By status, in the order of `PaymentStatus`."""
@@ -94,6 +96,9 @@ _TOO_MUCH = VIEWS[PaymentStatus.PAYMENT_DETECTED]._replace(
 )
 _TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is still being confirmed.")
 """A part has arrived, and is not yet final when the payment window closes."""
+
+
+_WEB_ADDRESS = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 
 
 class TokenAmount(Reply):
@@ -121,6 +126,9 @@ class Checkout(Reply):
     explanation: Annotated[str, doc("What that means for the customer.")]
     next: Annotated[str, doc("What comes next; empty when nothing does.")]
     final: Annotated[bool, doc("Whether nothing comes after this.")]
+    return_url: Annotated[
+        str, doc("`metadata.return_url`, where the page leads at the end: http or https; otherwise empty.")
+    ]
     chain: Chain
     asset: Asset
     invoice_address: Annotated[
@@ -177,6 +185,7 @@ def checkout(
             )
         )
     address = identifiers.invoice_address(record.token)
+    return_url = str((record.metadata or {}).get("return_url"))
 
     def quantity(raw: int) -> TokenAmount:
         return TokenAmount(raw=str(raw), tokens=to_tokens(raw, asset.decimals))
@@ -190,6 +199,7 @@ def checkout(
         explanation=view.explanation,
         next=view.next,
         final=state.status in TERMINAL_STATUSES,
+        return_url=return_url if _WEB_ADDRESS.fullmatch(return_url) else "",
         chain=chain,
         asset=asset,
         invoice_address=address,

@@ -1,4 +1,5 @@
 import re
+from html import escape
 from typing import NoReturn
 
 import pytest
@@ -69,6 +70,23 @@ def test_checkout_says_what_to_send_in_words_and_as_a_qr_code(api: Sandbox, asse
         f"Chain BNB Smart Chain (chain id 56) Payment {payment['id']}",
     ):
         assert text in plain(html)
+
+
+def test_the_end_leads_back_to_the_shop_on_the_web(api: Sandbox) -> None:
+    for url, leads in (
+        ("https://shop.example/orders/1?a=1&b=2", True),
+        ("HTTP://localhost:3000", True),
+        *(
+            (text, False)
+            for text in ("javascript:alert(1)", " https://a", "https://a b", "https:///a", "//a", 7)
+        ),
+    ):
+        payment = api.created("no_payment_expired", metadata={"return_url": url})
+        link = f'href="{escape(str(url))}" target="_top" rel="noopener">Back to the shop</a>'
+        before = api.get(f"/checkout/{payment['id']}").text
+        api.move(payment, to="end")
+        end = api.get(f"/checkout/{payment['id']}").text
+        assert ("Back to the shop" in before, "Back to the shop" in end, link in end) == (False, leads, leads)
 
 
 def test_checkout_tells_of_the_clock_and_when_to_ask_again_without_javascript(api: Sandbox) -> None:

@@ -33,14 +33,14 @@ class TestCourse:
             (5, "Payment detected", ["0/16"], "Detected"),
             (2, "Payment detected", ["4/16"], "Detected"),
             (6, "Payment received", [], "Confirmed"),
-            (32, "Paid", [], "Done: Paid out"),
+            (32, "Paid", [], "Done: Complete"),
         ):
             api.advance(seconds)
             expect(customer.headline).to_have_text(headline)
             expect(customer.page.locator(".measure strong")).to_have_text(confirmations)
             expect(customer.page.locator("[aria-current=step]")).to_have_text([step])
         steps = customer.page.get_by_role("list", name="Progress").get_by_role("listitem")
-        expect(steps).to_have_text(["Done: Waiting", "Done: Detected", "Done: Confirmed", "Done: Paid out"])
+        expect(steps).to_have_text(["Done: Waiting", "Done: Detected", "Done: Confirmed", "Done: Complete"])
         assert customer.page.evaluate("announced") == ["Payment detected", "Payment received", "Paid"]
         assert customer.kept()
         assert [sent for sent in headers if sent.get("authorization") or sent.get("referer")] == []
@@ -80,7 +80,11 @@ def test_whoever_holds_the_key_plays_the_customer(customer: Tab, api: Sandbox) -
     payment = api.created("happy_path")
     kept = f'["mk_test_other", "{api.api_key}"]'
     customer.page.add_init_script(f"localStorage.setItem('paymock.keys', '{kept}')")
+    customer.resize(390, 844)
     checkout_page(customer, payment)
+    expect(customer.button("Pay")).to_be_hidden()
+    customer.page.get_by_text("Test tools").click()
+    assert customer.page.locator("svg.qr").evaluate("qr => qr.getBoundingClientRect().bottom < 844 - scrollY")
     press(customer, customer.button("Pay"))
     expect(customer.headline).to_have_text("Payment detected")
     expect(customer.page.get_by_text("Pay: the whole amount has arrived.")).to_be_visible()

@@ -6,14 +6,15 @@ import { onCall, showFragment } from "./fragment.js";
 import { follow } from "./stream.js";
 
 let candidates = []; // keys that may open the payment
-let left, posted, focused, live = true, queue = Promise.resolve();
+let left, told, posted, focused, live = true, queue = Promise.resolve();
 
 try {
   candidates = [...new Set([key(), ...keys()])].filter(Boolean);
 } catch { /* no storage */ }
 follow(`${location.pathname}/events`, {}, (checkout) => {
   left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
-  post(checkout);
+  told = checkout;
+  post();
   queue = queue.then(() => update(checkout)).then(play).catch(() => {});
 }, (state) => {
   live = state === "live";
@@ -22,6 +23,11 @@ follow(`${location.pathname}/events`, {}, (checkout) => {
 });
 onCall(by("customer"), (call) => call().then(() => "", ({ message }) => message).then((text) => { by("refused").textContent = text; }), () => bearer(candidates[0]));
 setInterval(count, 500);
+new ResizeObserver(post).observe(document.documentElement);
+const wide = matchMedia("(min-width: 44rem)");
+wide.onchange = placeTools;
+placeTools();
+by("customer").open = wide.matches;
 ready();
 
 /** Shows the payment as it is now. After a lost connection, what was shown may be used again. */
@@ -79,6 +85,11 @@ async function play() {
   by("customer").replaceChildren();
 }
 
+/** In a narrow window, the page of the customer comes first. */
+function placeTools() {
+  document.querySelector("main")[wide.matches ? "before" : "after"](by("tools"));
+}
+
 /** The buttons work with JavaScript only, so they are shown here. */
 function ready() {
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
@@ -92,8 +103,11 @@ function count() {
 }
 
 /** Tells the page that embeds this one, of any origin: `frame-ancestors` decides which may. */
-function post({ payment_id, order_id, status, view, final }) {
-  if (parent === window || status === posted) return;
-  posted = status;
-  parent.postMessage({ source: "paymock", type: "payment.status", payment_id, order_id, status, view, final }, "*");
+function post() {
+  if (parent === window || !told) return;
+  const { payment_id, order_id, status, view, final } = told, height = document.documentElement.offsetHeight;
+  const changing = `${status} ${view} ${height}`;
+  if (changing === posted) return;
+  posted = changing;
+  parent.postMessage({ source: "paymock", type: "payment.status", payment_id, order_id, status, view, final, height }, "*");
 }
