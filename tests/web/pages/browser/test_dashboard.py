@@ -87,7 +87,7 @@ class TestList:
         for number, scenario in enumerate(("happy_path", "manual_review"), 1):
             api.move(api.created(scenario, order_id=f"order-{number}"), to="payment_detected")
         search = tab.open().page.get_by_role("search")
-        fields = [search.get_by_label(name) for name in ("Scenario", "Order or payment id")]
+        fields = [search.get_by_label(name) for name in ("Scenario", "Order, id, address or hash")]
         chips = search.get_by_role("radio")
         for status, scenario, prefix, found, counts in (
             ("payment_detected", "", "", "order-2 order-1", "all 3, payment_detected 2, expired 1"),

@@ -11,12 +11,12 @@ from tests.web.pages.sandbox import Sandbox
 
 def test_preset_text_and_switch_of_a_fault_agree(tab: Tab) -> None:
     presets = tab.open("/faults").page.get_by_role("group", name="What happens")
-    fault, switch = tab.page.locator("#fault"), tab.page.get_by_label("Request carried out")
+    fault, switch = tab.page.locator("#fault"), tab.page.get_by_label("After the effect")
     for text, preset, carried_out, otherwise in (
         ("status=503", "503 error", False, "status=503; after"),
         ("status=502 ;after; html", "Gateway page", True, "status=502; html"),
         ("200", "False success", False, "status=200; after; html"),
-        ("delay=9; after", "Slow", True, None),
+        ("delay=9", "Slow", False, "delay=9; after"),
         ("drop; times=2", "Reply lost", True, "drop; before; times=2"),
         ("drop;before", "Refused", False, "drop"),
         ("truncate=5", "Cut off", True, None),
@@ -74,6 +74,7 @@ def test_next_payments_are_queued_and_what_is_refused_is_said_at_its_field(tab: 
         expect(field).to_have_attribute("aria-invalid", "true")
     expect(fault).to_be_focused()
     form.get_by_role("radio", name="Next payments").check()
+    expect(form.locator("[aria-invalid=true]")).to_have_count(0)
     expect(form.get_by_role("radio", name="No fault")).to_be_checked()
     tab.button("Add").click()
     expect(scenario).to_be_focused()
@@ -83,7 +84,7 @@ def test_next_payments_are_queued_and_what_is_refused_is_said_at_its_field(tab: 
     expect(form.get_by_role("alert")).to_contain_text("hold works in a rule only")
     expect(form.locator("[aria-invalid=true]")).to_have_count(0)
     form.get_by_role("radio", name="503 error").check()
-    form.get_by_label("Request carried out").check()
+    form.get_by_label("After the effect").check()
     form.get_by_role("spinbutton", name="Number of payments").fill("2")
     tab.button("Add").click()
     expect(form.get_by_role("alert")).to_be_hidden()

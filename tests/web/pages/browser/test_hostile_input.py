@@ -59,6 +59,6 @@ def test_pages_show_them_as_text_and_run_nothing(tab: Tab, api: Sandbox, text: s
     expect(tab.button("Next step")).to_be_hidden()
     tab.page.goto(f"{tab.origin}/?search={part}&status={part}&scenario={part}")
     expect(tab.problem).to_contain_text("must be")
-    expect(tab.page.get_by_role("search").get_by_label("Order or payment id")).to_have_value(text)
+    expect(tab.page.get_by_role("search").get_by_label("Order, id, address or hash")).to_have_value(text)
     assert text not in tab.page.locator("body").inner_text()
     tab.forgive("400", "404")

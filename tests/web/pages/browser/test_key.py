@@ -48,10 +48,14 @@ class TestKey:
             payment = one.created(order_id="of-one")
             first, second = new_tab(), new_tab(other.api_key).open()
             expect(second.page.get_by_role("heading", name="No payments yet")).to_be_visible()
-            for link in (client.Sandbox(server.url, one.api_key).dashboard_url, f"{server.url}/#key=wrong"):
-                first.page.goto(link)
-                expect(first.orders()).to_have_text(["of-one"])
-                expect(first.page).to_have_url(f"{server.url}/")
+            first.page.goto(client.Sandbox(server.url, one.api_key).dashboard_url)
+            expect(first.orders()).to_have_text(["of-one"])
+            expect(first.page).to_have_url(f"{server.url}/")
+            first.page.goto(f"{server.url}/#key={one.api_key.removeprefix('mk_test_')}")
+            expect(first.page.locator("#key-problem")).to_contain_text(f"of open mode: open {one.api_key}?")
+            expect(first.page.get_by_label("API key")).to_have_value(one.api_key)
+            first.button("Open").click()
+            expect(first.orders()).to_have_text(["of-one"])
             first.page.evaluate("dispatchEvent(new Event('focus'))")
             third = new_tab().open(f"/payments/{payment['id']}")
             expect(third.headline).to_have_text("of-one")
@@ -101,6 +105,8 @@ class TestKey:
             switch(tab)
             page.get_by_role("button", name="sk_s…6789", exact=True).press("Enter")
             expect(tab.orders()).to_have_text(["of-the-key"])
+            page.evaluate("location.hash = 'key=sk_shop_0'")
+            expect(page.locator("#key-problem")).to_have_text("sk_… is no key of this server.")
             page.evaluate("location.hash = 'sandbox=another'")
             expect(page.get_by_role("heading", name="No payments yet")).to_be_visible()
 
@@ -110,6 +116,7 @@ class TestKey:
             second = new_tab(origin=server.url).open("/requests")
             expect(second.page.locator("#sandbox")).to_have_text(f"Sandbox {name}")
             second.leave()
+            tab.forgive("401")
             tab.leave()
 
 

@@ -67,7 +67,7 @@ def test_list_is_skipped_to_and_gone_through_and_searched_by_shortcuts(tab: Tab,
     keyboard, orders, search = (
         tab.open().page.keyboard,
         tab.orders(),
-        tab.page.get_by_label("Order or payment id"),
+        tab.page.get_by_label("Order, id, address or hash"),
     )
     expect(orders).to_have_count(60)
     press(tab, tab.page.get_by_role("link", name="Skip to the content"), most=2)

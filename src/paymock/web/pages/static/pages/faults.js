@@ -10,26 +10,27 @@ const form = by("form"), { path, preset, fault, times } = form.elements;
 const after = by("after"), always = by("always");
 
 const load = () => showFragment("faults");
-const prevents = (text) => /^status(?!.*after)|^(drop|reset|hang).*before/.test(text);
+const isAfter = (text) => /^(status|delay).*;\s*after|^(drop|reset|hang|hold|extra|truncate)(?!.*;\s*before)/.test(text);
 
 /** The part of a fault that tells the presets apart. */
-const kind = (text) => text.replace(/\s|;\s*(after|before|times=\d*)|(?<=^delay|^truncate)=\d*/g, "") + (/^drop/.test(text) && prevents(text));
+const kind = (text) => text.replace(/\s|;\s*(after|before|times=\d*)|(?<=^delay|^truncate)=\d*/g, "") + (/^drop/.test(text) && isAfter(text));
 
 function sync() {
   fault.value = fault.value.replace(/^[45]\d\d$/, "status=$&").replace(/^200$/, "status=200; html");
   for (const part of form.querySelectorAll("[data-path]")) part.hidden = part.disabled = part.dataset.path !== path.value;
   for (const card of preset) card.checked = kind(card.value) === kind(fault.value);
-  after.checked = !prevents(fault.value);
-  after.disabled = !/^(status|drop|reset|hang)/.test(fault.value); // the others have one phase, or delay only
+  after.checked = isAfter(fault.value);
+  after.disabled = !/^(status|delay|drop|reset|hang|hold)/.test(fault.value); // the others have one phase
   times.disabled = always.checked;
 }
 
 form.addEventListener("input", ({ target }) => {
+  if (target.name === "path" || target.name === "preset") showProblems(form, by("form-problem")); // none
   if (target.name === "path") fault.value = preset[Number(target.value === "/_mock/faults")].value;
   if (target.name === "preset") fault.value = target.value;
   if (target === after) {
     const usual = fault.value.replace(/\s*;\s*(after|before)/, "");
-    fault.value = prevents(usual) === after.checked ? usual.replace(/;|$/, `; ${after.checked ? "after" : "before"}$&`) : usual;
+    fault.value = isAfter(usual) !== after.checked ? usual.replace(/;|$/, `; ${after.checked ? "after" : "before"}$&`) : usual;
   }
   sync();
 });

@@ -3,7 +3,8 @@
 import { OPEN_KEY, bearer, choose, forget, keep, key, keys, ownerOf, request, root, sandboxName } from "./api.js";
 import { by, h, show } from "./dom.js";
 
-let opened, wanted, hidePage;
+let opened, wanted, linked, hidePage;
+const isOpen = by("key").type === "text"; // open mode
 
 /** Shows the form in place of the page; with a refused key, why. */
 export function openSandbox(refused) {
@@ -51,12 +52,12 @@ function used(value) {
 }
 
 /** Opens a sandbox if the server accepts its key. Pages of payments are of one sandbox: another one shows its list. */
-async function enter(value) {
+async function enter(value, refusal) {
   by("key-problem").textContent = "";
   try {
     await request("GET", "/_mock/clock", undefined, bearer(value));
   } catch ({ status, message }) {
-    if (status === 401) return refuse(ownerOf(value));
+    if (status === 401) return refuse(ownerOf(value), refusal);
     if (!status) return refuse(value, message);
   }
   const owner = keys().map(ownerOf).find((one) => value.startsWith(`${one}.`)); // typed with the name
@@ -65,12 +66,22 @@ async function enter(value) {
   else location.reload();
 }
 
+/** The key of the link is none of open mode; where keys are configured, it is tried. */
+function openLinked() {
+  openSandbox();
+  if (!isOpen) return enter(linked, `${sandboxName(linked)} is no key of this server.`);
+  const meant = `mk_test_${linked}`, isKey = OPEN_KEY.test(meant);
+  refuse(isKey ? meant : linked, `${linked} is no key of open mode${isKey ? `: open ${meant}?` : "."}`);
+  by("key").ariaInvalid = String(!isKey);
+}
+
 /** Follows a link to a sandbox: `#key=` of open mode, or `#sandbox=`, the name of one of a key that this browser has. */
 function followLink() {
-  const [, kind, value] = /^#(key|sandbox)=(.*)$/.exec(location.hash) ?? [];
+  const [, kind, value] = /^#(key|sandbox)=(.+)$/.exec(location.hash) ?? [];
   if (!kind) return false;
   history.replaceState(null, "", location.pathname + location.search);
-  if (kind === "key" && OPEN_KEY.test(value)) choose(value);
+  linked = kind === "key" && !(isOpen && OPEN_KEY.test(value)) && value;
+  if (kind === "key" && !linked) choose(value);
   if (kind === "sandbox" && OPEN_KEY.test(`mk_test_${value}`)) {
     wanted = value;
     const owner = [key(), ...keys()].filter(Boolean).map(ownerOf).find((one) => !OPEN_KEY.test(one));
@@ -83,7 +94,7 @@ function followLink() {
 export function sandboxForm(hide) {
   hidePage = hide;
   followLink();
-  addEventListener("hashchange", () => followLink() && location.reload());
+  addEventListener("hashchange", () => followLink() && (linked ? openLinked() : location.reload()));
   by("sandbox").addEventListener("click", () => (by("sandboxes").hidden ? openSandbox() : closeSandboxes()));
   by("key-cancel").addEventListener("click", closeSandboxes);
   by("key-form").addEventListener("submit", (event) => {
@@ -92,9 +103,10 @@ export function sandboxForm(hide) {
     if (value) enter(wanted ? `${value} ${wanted}` : value);
     else refuse();
   });
-  if (by("key").value && !key() && !wanted && !/\/payments\/./.test(location.pathname)) choose(by("key").value); // of open mode
-  if (!key()) openSandbox();
-  return Boolean(key());
+  if (isOpen && !key() && !wanted && !linked && !/\/payments\/./.test(location.pathname)) choose(by("key").value); // of open mode
+  if (linked) openLinked();
+  else if (!key()) openSandbox();
+  return Boolean(key() && !linked);
 }
 
 /** The server has accepted the key of this tab: new tabs begin with it, also a link of this tab in a new one. */
