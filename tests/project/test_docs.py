@@ -128,7 +128,8 @@ QUOTED = set(re.findall(r"^> (.+)$", markdown.read("docs/troubleshooting.md"), r
 def test_a_refusal_says_what_troubleshooting_quotes(server: RunningServer, wrong: dict[str, str]) -> None:
     headers = {"Authorization": "Bearer mk_test_demo", "Content-Type": "application/json", **wrong}
     headers["Idempotency-Key"] = "order-1001-payment"
-    reply = httpx.post(f"{server.url}/v1/payments", content=json.dumps(dict(ORDER)), headers=headers)
+    url = f"{server.url}/v1/payments"
+    reply = httpx.post(url, content=json.dumps(dict(ORDER)), headers=headers, timeout=30)
     assert reply.json()["error"]["message"] in QUOTED
 
 
