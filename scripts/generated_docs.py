@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import click
 
@@ -139,6 +140,10 @@ def _dependency_table() -> str:
     return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
+def _recipe(framework: str) -> str:
+    return f"```python\n{markdown.read(f'examples/frameworks/test_{framework}.py')}```"
+
+
 def _judge_rules() -> str:
     """Each rule with an anchor, to which a finding refers."""
     rows = [
@@ -180,6 +185,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/deploy.md", "metrics"): _metrics,
     ("CONTRIBUTING.md", "groups"): _groups,
     ("docs/dependencies.md", "dependencies"): _dependency_table,
+    **{("docs/testing.md", name): partial(_recipe, name) for name in ("fastapi", "django", "celery")},
     ("docs/verify.md", "rules"): _judge_rules,
     ("docs/verify.md", "frequencies"): _judge_faults,
     ("docs/verify.md", "score"): _judge_score,

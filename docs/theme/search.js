@@ -16,10 +16,10 @@ const SYNONYMS = new Map(
   `unauthorized: unauthenticated
   duplicate: idempotency conflict
   ask asked log: journal requests
+  async: asyncio
   bitcoin ethereum: chain asset
   callback: webhooks
   deterministic reproducible: seed
-  django fastapi: python pytest
   docker podman testcontainers: container image
   failure network resilience: faults drop
   fast forward skip: advance speed

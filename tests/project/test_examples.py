@@ -22,6 +22,7 @@ PORT = "8000"
 
 NEEDS = {
     "browser_checkout": pytest.mark.browser,
+    "frameworks": pytest.mark.process,
     "java": pytest.mark.java,
     "javascript": pytest.mark.npm,
     "shell": pytest.mark.curl,
@@ -70,7 +71,7 @@ def run(command: str, folder: Path, *options: str, **variables: str) -> subproce
     )
 
 
-@each_example("javascript")
+@each_example("frameworks", "javascript")
 def test_an_example_passes_its_own_tests_with_requests_that_are_right(
     example: str, folder: Path, paymock_server: ServerHandle, request: pytest.FixtureRequest
 ) -> None:
@@ -81,6 +82,21 @@ def test_an_example_passes_its_own_tests_with_requests_that_are_right(
     else:
         ended = run(commands(example)[0], folder, PAYMOCK_URL=paymock_server.url, **variables)
     assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.process
+def test_a_wrong_shop_fails_a_test_of_each_framework_with_the_story_that_is_shown(tmp_path: Path) -> None:
+    def masked(text: str) -> str:
+        return re.sub("pay_[a-z2-7]+|20[0-9T:.-]+Z", "...", re.sub("  2 .* last shown", "  shown", text))
+
+    folder = shutil.copytree(FOLDER / "frameworks", tmp_path / "frameworks")
+    for shop in (folder / "fastapi_shop.py", folder / "django_shop" / "models.py", folder / "celery_shop.py"):
+        good = shop.read_text()
+        shop.write_text(good.replace('== "completed"', 'in ("completed", "failed")'))
+    ended = run(f"{commands('frameworks')[0].strip()} -k 'not worker'", folder)
+    assert "3 failed, 3 passed" in ended.stdout, ended.stdout
+    [story] = re.findall("```text\n(.*?)```", markdown.read("examples/frameworks/README.md"), re.DOTALL)
+    assert masked(ended.stdout).count(masked(story)) == 3, ended.stdout
 
 
 @each_example()
