@@ -50,7 +50,8 @@ CONTROL_INTRODUCTION = """What the real service does not have: virtual time, dep
 journal of requests, the checkout and health checks.
 
 Calls below `/_mock` act on the sandbox of the API key, and on no other. Every change is there when its reply
-comes: the very next read shows it. Nothing runs in the background.
+comes: the very next read shows it. Nothing runs in the background. An order in place of a `payment_id` in a
+path stands for its newest payment.
 """
 
 PUBLIC_API = Api(

@@ -43,7 +43,7 @@ def test_a_payment_advances_until_the_application_has_read_it(terminal: Terminal
     payment = api.created()["id"]
     arguments = ("advance", payment, "--to", "payment_detected", "--until-observed")
     message = terminal.fails(4, *arguments, "--timeout", "0")
-    assert message.endswith("is payment_detected, and the application has not read that after 0 s\n")
+    assert message.endswith("is payment_detected; awaited: that the application reads it\n")
     with meanwhile(lambda: api.payment(payment)):
         seen = terminal.json("advance", payment, "--to", "completed", "--until-observed")
     assert seen["status"] == "completed"

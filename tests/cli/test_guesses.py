@@ -48,8 +48,8 @@ GUESSES = {
     "payment -7": (2, "What begins with - and is no option follows --, as in -- -7."),
     "payment -- -7": (1, "the order '-7'"),
     "advance soon": (2, "'soon' is not a duration from 0.001 to 31,536,000 seconds, like 45 or 1m30s"),
-    "wait newest --status completed --timeout 1ms": (4, "after 0.001 s"),
-    "requests --wait 9 --timeout 0s": (4, "after 0 s"),
+    "wait newest --status completed --timeout 1ms": (4, "; awaited: completed"),
+    "requests --wait 9 --timeout 0s": (4, " of 9 awaited requests"),
     "ready --wait 1x": (2, "'1x' is not a duration from 0 to 86,400 seconds, like 45 or 1m30s"),
     # Arguments
     "create underpaid_expired --order order-7": (0, "  order     order-7\n"),

@@ -191,14 +191,14 @@ def test_wait_takes_the_newest_payment_of_an_order(terminal: Terminal, api: Api)
     result = terminal.json("wait", "--order", "order-7", "--status", "awaiting_payment")
     assert result["payment"]["id"] == second["id"]
     message = terminal.fails(4, "wait", "--order", "order-8", "--timeout", "0")
-    assert message == "Error: order order-8: it has no payment after 0 s\n"
+    assert message == "Error: order order-8 has no payment; awaited: a payment; the clock runs at speed 1\n"
 
 
 @pytest.mark.parametrize(
     ("scenario", "status", "reason"),
     [
-        ("happy_path", 4, "after 0.1 s: completed lies 45 s ahead on a clock that runs at speed 1\n"),
-        ("asset_mismatch", 1, "is awaiting_payment: completed can no longer come\n"),
+        ("happy_path", 4, "awaited: completed, 45 s ahead; the clock runs at speed 1\n"),
+        ("asset_mismatch", 1, "is awaiting_payment; awaited: completed, which can no longer come\n"),
     ],
 )
 def test_wait_says_why_the_status_is_not_reached(

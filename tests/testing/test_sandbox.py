@@ -27,7 +27,7 @@ class TestTime:
             frozen_time.setattr(time, "monotonic", lambda: frozen)
             paymock.next(fault="delay=1")
             payment = paymock.create()
-            with pytest.raises(NotReached, match=r"after 0\.01 s"):
+            with pytest.raises(NotReached, match="the clock is frozen: advance it"):
                 paymock.wait(payment["id"], "completed", timeout=0.01)
 
 
@@ -41,7 +41,7 @@ class TestArguments:
         step = timedelta(seconds=31, milliseconds=999)
         assert paymock.advance_payment(payment["id"], seconds=step)["status"] == "settlement_submitted"
         assert paymock.advance(timedelta(milliseconds=1)) == before + timedelta(seconds=13.001)
-        with pytest.raises(NotReached, match="after 0 s"):
+        with pytest.raises(NotReached, match="the next change, 5 s ahead"):
             paymock.wait(paymock.create()["id"], timeout=timedelta(0))
 
     def test_an_expiry_may_be_a_datetime(self, paymock: Sandbox) -> None:

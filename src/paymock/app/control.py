@@ -15,7 +15,14 @@ from msgspec.structs import asdict, replace
 from paymock.app.faults import FaultRules, Overrides
 from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, decoded
-from paymock.app.lookup import PaymentFilter, PaymentSnapshot, find_payment, loop_time, newest_payments
+from paymock.app.lookup import (
+    PaymentFilter,
+    PaymentSnapshot,
+    find_payment,
+    loop_time,
+    newest_payments,
+    search_of_order,
+)
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
@@ -24,6 +31,7 @@ from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRec
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_injection import SandboxRecord
+from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import state_at
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
@@ -161,7 +169,8 @@ class ControlService:
                     break
                 observed = await self.waits.observed(sandbox, reads, payment_id, change, deadline)
                 position = change
-        return schemas.ObservedPayment(payment=payment.payment, observed=observed)
+        message = UNSET if observed else f"{payment.standing}; awaited: that the application reads it"
+        return schemas.ObservedPayment(payment=payment.payment, observed=observed, message=message)
 
     async def deposit(
         self, sandbox: str, payment_id: str, deposit: schemas.MakeDeposit, request: KeyedRequest | None = None
@@ -258,6 +267,18 @@ class ControlService:
     async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
         """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
         return await _detail(await self._find(sandbox, payment_id))
+
+    async def payment_id(self, sandbox: str, payment_or_order: str) -> str:
+        """Return the id of the newest payment of an order; what begins like an id is one. Raises PaymockError
+        `payment_not_found`.
+        """
+        if payment_or_order.startswith(PAYMENT_PREFIX):
+            return payment_or_order
+        newest = await search_of_order(self._sandboxes, sandbox, payment_or_order)()
+        if newest is None:
+            message = "This API key has no payment of that order. The id of a payment begins with pay_."
+            raise PaymockError("payment_not_found", message)
+        return PAYMENT_PREFIX + newest.record.token
 
     async def story(self, sandbox: str, query: schemas.ReadStory) -> str:
         """Return what happened in the sandbox, to a payment or to an order, as text without secrets. Raises

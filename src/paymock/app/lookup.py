@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -66,6 +67,11 @@ class PaymentSnapshot(Struct, frozen=True):
     @property
     def status(self) -> PaymentStatus:
         return self.timeline.status_at(self.elapsed)
+
+    @property
+    def standing(self) -> str:
+        """Where the payment stands, as the text of a wait that ended says it."""
+        return f"the payment of order {self.record.order_id} is {self.status}"
 
     @property
     def rendered(self) -> RenderedPayment:
@@ -174,7 +180,11 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
 def search_of_order(
     sandboxes: Sandboxes, sandbox: str, order_id: str
 ) -> Callable[[], Awaitable[PaymentSnapshot | None]]:
-    """Return what finds the newest payment of the order, if any, and looks at each payment once."""
+    """Return what finds the newest payment of the order, if any, and looks at each payment once; of the id of
+    a payment, what finds that one or raises PaymockError `payment_not_found`.
+    """
+    if order_id.startswith(PAYMENT_PREFIX):
+        return partial(find_payment, sandboxes, sandbox, order_id)
     generation: int | None = None
     searched = -1  # the position up to which there is no later payment of the order
     payment_id: str | None = None

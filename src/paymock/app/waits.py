@@ -9,17 +9,20 @@ from itertools import chain, product, takewhile
 from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from paymock.app.journal import LENGTH, Journal, StoredEntry, public_entry
 from paymock.app.lookup import PaymentSnapshot, find_payment, loop_time, search_of_order
 from paymock.payments import records
 from paymock.payments.records import PaymentHead, PaymentRecord
+from paymock.rules.clock import ClockSetting
 from paymock.sandbox.notifier import Index, Waiter, give_way, in_slices
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
+from paymock.text import format_seconds
 
-P = TypeVar("P", PaymentSnapshot, PaymentSnapshot | None)
+R = TypeVar("R", bound=schemas.OrderWaitResult)
 
 RequestFilter = tuple[str | None, ...]
 """Selects entries by operation, order, payment and shown status; None matches all."""
@@ -51,25 +54,23 @@ class Waits:
         """Return when the payment has `status`, or has changed. Raises PaymockError `payment_not_found`."""
 
         find = partial(find_payment, self._sandboxes, sandbox, payment_id)
+        deadline = loop_time() + query.timeout
         with self._notifier.subscribe(sandbox) as changes:
-            reached, possible, payment, clock = await self._until(
-                sandbox, changes, find, query.status, loop_time() + query.timeout
-            )
-        return schemas.WaitResult(reached=reached, possible=possible, payment=payment.payment, clock=clock)
+            return await self._until(schemas.WaitResult, sandbox, changes, find, query.status, deadline)
 
     async def order(self, sandbox: str, query: schemas.WaitForOrder) -> schemas.OrderWaitResult:
-        """Return when the order's newest payment has reached `status` or, without one, exists."""
-        deadline, changes = loop_time() + query.timeout, Waiter(self._notifier)
-        newest = search_of_order(self._sandboxes, sandbox, query.order_id)
-        with self._additions_of(sandbox) as additions, additions.orders.entry(query.order_id, changes):
+        """Return when the order's newest payment, or the payment with that id, has reached `status` or,
+        without one, exists.
+        """
+        deadline, changes, order_id = loop_time() + query.timeout, Waiter(self._notifier), query.order_id
+        newest = search_of_order(self._sandboxes, sandbox, order_id)
+        with self._additions_of(sandbox) as additions, additions.orders.entry(order_id, changes):
             while await newest() is None and await changes.next(deadline):
                 pass  # before its creation, no other change matters
             with self._notifier.subscribe(sandbox, changes):
-                reached, possible, payment, clock = await self._until(
-                    sandbox, changes, newest, query.status, deadline, is_order=True
+                return await self._until(
+                    schemas.OrderWaitResult, sandbox, changes, newest, query.status, deadline, order_id
                 )
-        found = payment.payment if payment else None
-        return schemas.OrderWaitResult(reached=reached, possible=possible, payment=found, clock=clock)
 
     async def requests(self, sandbox: str, query: schemas.WaitForRequests) -> schemas.RequestWaitResult:
         """Return when the journal has `count` entries that match, of those `after` the request of that id."""
@@ -80,7 +81,14 @@ class Waits:
             while len(matching.entries) < count and await changes.next(deadline):
                 pass
         data = await in_slices(map(public_entry, reversed(matching.entries)))
-        return schemas.RequestWaitResult(reached=len(data) >= count, data=data)
+        message: str | UnsetType = UNSET
+        if len(data) < count:
+            names = "operation", "order_id", "payment_id", "shown", "after"
+            given = [f"{name}={value}" for name in names if (value := getattr(query, name)) is not None]
+            conditions = f" with {', '.join(given)}" if given else ""
+            clock = _clock((await self._sandboxes.snapshot(sandbox)).clock)
+            message = f"{len(data)} of {count} awaited requests{conditions} have come; {clock}"
+        return schemas.RequestWaitResult(reached=len(data) >= count, data=data, message=message)
 
     @asynccontextmanager
     async def payment_reads(self, sandbox: str, payment_id: str) -> AsyncIterator["Matching"]:
@@ -110,36 +118,43 @@ class Waits:
 
     async def _until(
         self,
+        result: type[R],
         sandbox: str,
         changes: Waiter,
-        find: Callable[[], Awaitable[P]],
+        find: Callable[[], Awaitable[PaymentSnapshot | None]],
         status: str | None,
         deadline: float,
-        *,
-        is_order: bool = False,
-    ) -> tuple[bool, bool, P, schemas.FrozenClock | UnsetType]:
+        order_id: str | None = None,
+    ) -> R:
         """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or,
-        of an order, until there is one; a creation can replace it by another one. Return whether that is
-        reached, whether it is or can still be reached, the payment, and what the clock has to do with it.
+        of an order, until there is one; a creation can replace it by another one.
         """
         first = None
         while True:
             await give_way()
             payment = await find()
-            reached, possible, moment = False, True, math.inf
+            reached, possible, moment, ahead = False, True, math.inf, ""
             if payment is not None:
                 first = first or payment.state
                 upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-                reached = payment.has_been(status) if status else is_order or payment.state != first
+                reached = payment.has_been(status) if status else bool(order_id) or payment.state != first
                 possible = reached or bool(upcoming) or await payment.can_reach(status)
                 seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
                 moment = math.inf if seconds is None else loop_time() + seconds
+                left = upcoming and format_seconds((upcoming[0].at - payment.elapsed) / 1000)
+                ahead = f", {left} s ahead" if left else ", which needs a deposit"
             if reached or not possible or not await changes.next(deadline, moment):
                 break
-        clock: schemas.FrozenClock | UnsetType = UNSET
-        if possible and not reached and not (await self._sandboxes.snapshot(sandbox)).clock.speed:
-            clock = schemas.FrozenClock()
-        return reached, possible, payment, clock
+        ended = result(reached=reached, possible=possible, payment=payment.payment if payment else None)
+        if reached:
+            return ended
+        clock = (await self._sandboxes.snapshot(sandbox)).clock
+        standing = payment.standing if payment else f"order {order_id} has no payment"
+        awaited = status or ("a payment" if order_id else "the next change")
+        reason = f"{ahead}; {_clock(clock)}" if possible else ", which can no longer come"
+        message = f"{standing}; awaited: {awaited}{reason}"
+        is_frozen = possible and not clock.speed
+        return replace(ended, clock=schemas.FrozenClock() if is_frozen else UNSET, message=message)
 
     @asynccontextmanager
     async def _matching(
@@ -263,6 +278,11 @@ class _Additions:
                 requests.setdefault(matching.wanted, set()).add(matching)
             _tell(entries[: numbers.get(after, len(entries))], requests)
         return stored[0] if stored else b""
+
+
+def _clock(clock: ClockSetting) -> str:
+    """What the clock has to do with the end of a wait."""
+    return f"the clock runs at speed {clock.speed:g}" if clock.speed else "the clock is frozen: advance it"
 
 
 def _tell(newest: list[StoredEntry], requests: Requests) -> None:

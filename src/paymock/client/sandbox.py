@@ -29,9 +29,6 @@ _MAX_PAGE = 200
 _RETRY_PAUSE = 0.1
 """Seconds between two requests when the server ends a wait early, by at least as much."""
 
-
-_FROZEN = "stands still until it is advanced"
-
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
 
@@ -72,7 +69,7 @@ ROUTES = {
 
 
 class NotReached(Exception):
-    """A wait ended without what was expected.
+    """A wait ended without what was expected, as the server words it.
 
     `payment` is the payment at the end, if there is one; `timed_out` is False when the change can no longer
     come.
@@ -92,7 +89,7 @@ class Sandbox:
     Attributes: `url` of the server and `api_key`, for the application under test. Payments are returned as
     the API sends them. Thread-safe. Each method raises Refused when the server refuses, and Unreachable when
     it does not answer. As a context manager, it closes its connections at the end, which it may share with
-    other sandboxes of the server.
+    other sandboxes of the server. A payment is named by its id, or by its order for the newest payment of it.
     """
 
     is_judged = False
@@ -253,8 +250,7 @@ class Sandbox:
         )
         payment: Json = result["payment"]
         if not result["observed"]:
-            message = f"{_summary(payment)}, and the application has not read that after {limit:g} s"
-            raise NotReached(message, payment, timed_out=True)
+            raise NotReached(result["message"], payment, timed_out=True)
         return payment
 
     def deposit(self, payment_id: str, amount: str | int, asset: str | None = None) -> Json:
@@ -341,15 +337,7 @@ class Sandbox:
             if result["reached"] or changed_between_requests:
                 return payment
             previous = payment
-            if not result["possible"]:
-                reason = f"{status} can no longer come" if status else "no change is left"
-                raise NotReached(f"{_summary(payment)}: {reason}", payment, timed_out=False)
-        detail = self.call("getPaymentDetail", payment_id=payment_id, timeout=GRACE_PERIOD)
-        changed: Json = detail["payment"]
-        if changed != payment:  # since the last reply
-            return changed if status is None else self.wait(payment_id, status, 0.0)
-        reason = self._time_left(detail, status, frozen="clock" in result)
-        raise NotReached(f"{_summary(payment)} after {limit:g} s: {reason}", payment, timed_out=True)
+        raise NotReached(result["message"], payment, timed_out=result["possible"])
 
     def wait_for(self, order_id: str, status: str | None = None, timeout: float | timedelta = 30) -> Json:
         """Wait until the newest payment of the order, which need not exist yet, reaches `status` or, without
@@ -357,17 +345,12 @@ class Sandbox:
 
         Raises NotReached after `timeout` real seconds, or at once when the status can no longer come.
         """
-        limit = _seconds("timeout", timeout)
-        for result in self._results("waitForOrder", limit, {"order_id": order_id, "status": status}):
-            payment: Json | None = result["payment"]
-            if payment is not None and result["reached"]:
+        query = {"order_id": order_id, "status": status}
+        for result in self._results("waitForOrder", _seconds("timeout", timeout), query):
+            if result["reached"]:
+                payment: Json = result["payment"]
                 return payment
-            if payment is not None and not result["possible"]:
-                reason = f"{_summary(payment)}: {status} can no longer come"
-                raise NotReached(f"order {order_id}: {reason}", payment, timed_out=False)
-        state = _summary(payment) if payment else "it has no payment"
-        reason = f": the clock {_FROZEN}" if "clock" in result else ""
-        raise NotReached(f"order {order_id}: {state} after {limit:g} s{reason}", payment, timed_out=True)
+        raise NotReached(result["message"], result["payment"], timed_out=result["possible"])
 
     def wait_for_requests(
         self,
@@ -388,14 +371,12 @@ class Sandbox:
         status. Raises NotReached after `timeout` real seconds.
         """
         wanted = {"operation": operation, "order_id": order_id, "payment_id": payment_id, "shown": shown}
-        limit, query = _seconds("timeout", timeout), _given(wanted | {"after": after})
-        for result in self._results("waitForRequests", limit, query | {"count": count}):
+        query = wanted | {"after": after, "count": count}
+        for result in self._results("waitForRequests", _seconds("timeout", timeout), query):
             requests: list[Json] = result["data"]
             if result["reached"]:
                 return requests
-        conditions = ", ".join(f"{name}={value}" for name, value in query.items())
-        found = f"{len(requests)} of {count} requests{f' with {conditions}' if conditions else ''}"
-        raise NotReached(f"{found} after {limit:g} s", None, timed_out=True)
+        raise NotReached(result["message"], None, timed_out=True)
 
     def requests(self, limit: int = 1_000) -> list[Json]:
         """List the last requests below `/v1`, at most 1,000, newest first: `method`, `path`, `operation`,
@@ -491,35 +472,21 @@ class Sandbox:
     def _results(
         self, operation: str, timeout: float, query: Mapping[str, Any], **ids: str
     ) -> Iterator[Json]:
-        """Yield the replies of requests that wait, until `timeout` real seconds have passed."""
+        """Yield the replies of requests that wait, until `timeout` real seconds have passed, or what is
+        awaited can no longer come.
+        """
         deadline = monotonic() + timeout
         while True:
             sent_at = monotonic()
             duration = min(max(0.0, deadline - sent_at), MAX_WAIT)
             waiting = {**query, "timeout": f"{duration:.3f}"}
-            yield self.call(operation, query=waiting, timeout=duration + GRACE_PERIOD, **ids)
+            result = self.call(operation, query=waiting, timeout=duration + GRACE_PERIOD, **ids)
+            yield result
             now = monotonic()
-            if now >= deadline:
+            if now >= deadline or not result.get("possible", True):
                 return
             if now < sent_at + duration - _RETRY_PAUSE:
                 time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
-
-    def _time_left(self, detail: Json, status: str | None, *, frozen: bool) -> str:
-        """When the expected change is due, and at which speed the clock runs unless it is `frozen`."""
-        target = status or "the next change"
-        upcoming = [
-            entry
-            for entry in detail["timeline"]
-            if not entry["reached"] and status in (None, entry["status"])
-        ]
-        if not upcoming:
-            clock = f", and the clock {_FROZEN}" if frozen else ""
-            return f"{target} is not scheduled; it needs a deposit{clock}"
-        left = datetime.fromisoformat(upcoming[0]["at"]) - datetime.fromisoformat(detail["now"])
-        clock = _FROZEN
-        if not frozen:
-            clock = f"runs at speed {self.call('getClock', timeout=GRACE_PERIOD)['speed']:g}"
-        return f"{target} lies {left.total_seconds():g} s ahead on a clock that {clock}"
 
 
 def payment_request(
@@ -558,7 +525,3 @@ def _checked_name(name: str) -> str:
     if not re.fullmatch(SANDBOX_NAME, name):
         raise ValueError("the name of a sandbox must be 1 to 64 letters, digits, - or _")
     return name
-
-
-def _summary(payment: Json) -> str:
-    return f"payment {payment['id']} is {payment['status']}"

@@ -116,7 +116,7 @@ class WaitForPayment(Query):
 class WaitForOrder(Query):
     """What is waited for."""
 
-    order_id: Annotated[_Text, doc("The order to wait for.")]
+    order_id: Annotated[_Text, doc("The order to wait for, or the id of a payment.")]
     status: Annotated[PaymentStatus | None, doc("What to wait for; without it, the payment.")] = None
     timeout: _Timeout = DEFAULT_WAIT
 
@@ -126,7 +126,7 @@ class WaitForRequests(Query):
 
     operation: Annotated[OperationId | None, doc("Only those of this operation.")] = None
     order_id: Annotated[_Text | None, doc("Only those about payments of this order.")] = None
-    payment_id: Annotated[_Text | None, doc("Only those about this payment.")] = None
+    payment_id: Annotated[PaymentId | None, doc("Only those about this payment.")] = None
     shown: Annotated[
         PaymentStatus | None, doc("Only those whose reply showed a payment with this status.")
     ] = None
@@ -353,6 +353,12 @@ class FrozenClock(Reply):
     speed: Annotated[int, doc("Always 0.", ge=0, le=0)] = 0
 
 
+_Ended = (
+    Annotated[str, doc("Present if that has not come: where the payment stands, and what was awaited.")]
+    | UnsetType
+)
+
+
 class OrderWaitResult(Reply):
     """How a wait for an order ended."""
 
@@ -364,6 +370,7 @@ class OrderWaitResult(Reply):
     clock: (
         Annotated[FrozenClock, doc("Present if the wait ran out while the clock was frozen.")] | UnsetType
     ) = UNSET
+    message: _Ended = UNSET
 
 
 class WaitResult(OrderWaitResult):
@@ -384,6 +391,7 @@ class ObservedPayment(Reply):
             "the payment stands at the change that nobody has read."
         ),
     ]
+    message: _Ended = UNSET
 
 
 class JournalEntry(Reply):
@@ -449,6 +457,7 @@ class RequestWaitResult(Reply):
 
     reached: Annotated[bool, doc("Whether there were as many as `count`.")]
     data: Annotated[list[JournalEntry], doc("The requests that match, newest first.")]
+    message: _Ended = UNSET
 
 
 Changed = Literal["payments", "requests"]

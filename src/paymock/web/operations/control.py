@@ -129,6 +129,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "reached `status` or, without one, as soon as it exists; at once with `reached: false` when that "
         "payment can no longer reach it; after `timeout` real seconds at the latest.",
         waits=True,
+        errors=("payment_not_found",),
         reply=schemas.OrderWaitResult,
         query=schemas.WaitForOrder,
     ),

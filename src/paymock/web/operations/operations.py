@@ -125,7 +125,10 @@ def handler_of(operation: Operation, service: Any) -> Handler:
 
     async def handle(request: Request) -> Response:
         await give_way()
-        arguments: list[Any] = [*request.params.values()]
+        params = dict(request.params)
+        if "payment_id" in params:
+            params["payment_id"] = await service.payment_id(request.sandbox, params["payment_id"])
+        arguments: list[Any] = [*params.values()]
         is_waiting = operation.waits
         if parse is not None:
             arguments.append(parse_query(request, parse))
@@ -133,7 +136,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         if operation.idempotency == "required" or (
             operation.idempotency and b"idempotency-key" in request.headers
         ):
-            keyed = await keyed_request(request)
+            keyed = await keyed_request(request, operation.path.format_map(params))
         if operation.request is not None and check is not None:
             check_json_body(request)
             value = await request.json()
@@ -170,12 +173,14 @@ def parse_query(request: Request, parse: QueryParser[Q]) -> Q:
     return parse(parameters)
 
 
-async def keyed_request(request: Request) -> KeyedRequest:
-    """Return a request with its idempotency key and its body. Raises PaymockError if either is invalid."""
+async def keyed_request(request: Request, path: str | None = None) -> KeyedRequest:
+    """Return a request with its idempotency key and its body, and with `path` for the one that was sent.
+    Raises PaymockError if key or body is invalid.
+    """
     check_json_body(request)
     key = idempotency_key(request)
     if len(request.body.content or await request.body.read(request.client)) > 4096:
         await give_way()  # to decode it may take milliseconds
     body = await request.json()
-    fingerprint = json_decoding.fingerprint(request.method, request.path, body)
+    fingerprint = json_decoding.fingerprint(request.method, path or request.path, body)
     return KeyedRequest(request.sandbox, key, fingerprint, body, request.decision)

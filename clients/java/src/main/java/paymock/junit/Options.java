@@ -17,9 +17,8 @@ public final class Options {
     public Options scenario(String scenario) { return put("scenario", scenario); }
     public Options shown(String status) { return put("shown", status); }
     public Options skip(int requests) { return put("skip", requests); }
-    public Options times(int times) { return put("times", times); }
-    /** In place of {@code times}: until a reset. */
-    public Options always() { return put("times", null); }
+    /** How often it applies, 1 by default; {@code null}: until a reset. */
+    public Options times(Integer times) { return put("times", times); }
     public Options count(int requests) { return put("count", requests); }
     /** Stay at each change until the application has read it. */
     public Options untilObserved() { return put("until_observed", true); }

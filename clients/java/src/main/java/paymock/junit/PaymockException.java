@@ -2,7 +2,7 @@ package paymock.junit;
 
 import java.util.*;
 
-/** The server refused a call; or a wait ended without result, then with status 0 and the code {@code not_reached}. */
+/** The server refused a call. */
 public final class PaymockException extends RuntimeException {
     public final int status;
     public final String code;

@@ -10,7 +10,8 @@ import java.util.stream.Collectors;
 
 /**
  * What belongs to one API key of a server, and its clock. Payments, requests and fault rules are as the API sends them:
- * see {@link Json#at}. {@code orderOrId} is a payment id, or an order, for its newest payment. Thread-safe.
+ * see {@link Json#at}. {@code orderOrId} is a payment id, or an order, for its newest payment. A call that the server refuses
+ * throws {@link PaymockException}, and a wait that ends without result {@link NotReached}. Thread-safe.
  */
 public record Sandbox(String url, String apiKey, String name) {
     private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -43,14 +44,11 @@ public record Sandbox(String url, String apiKey, String name) {
 
     /** Advances one payment to a status, to the {@code "next"} change or to the {@code "end"}, and returns it. */
     public Map<String, Object> advanceTo(String orderOrId, String to, Options... options) {
-        var reply = call("POST", path(orderOrId) + "/advance", one(options).put("to", to).members);
-        if (Boolean.FALSE.equals(reply.get("observed"))) {
-            throw notReached("the application has not read that the payment is " + Json.at(reply, "payment", "status"));
-        }
+        var reply = reached(call("POST", path(orderOrId) + "/advance", one(options).put("to", to).members));
         return reply.containsKey("observed") ? Json.at(reply, "payment") : reply;
     }
 
-    /** Sets the scenario of the next payments. Options: {@code times} or {@code always}, {@code orderId}. */
+    /** Sets the scenario of the next payments. Options: {@code times}, {@code orderId}. */
     public void next(String scenario, Options... options) {
         call("POST", "/_mock/next", one(options).put("scenario", scenario).members);
     }
@@ -75,9 +73,14 @@ public record Sandbox(String url, String apiKey, String name) {
         return call("POST", path(orderOrId) + "/deposits", Map.of("amount", amount.toString(), "asset", asset));
     }
 
-    /** The newest 200 payments, newest first. Options: {@code status}, {@code scenario}, {@code orderId}. */
+    /** The payments, newest first. Options: {@code status}, {@code scenario}, {@code orderId}. */
     public List<Map<String, Object>> payments(Options... filter) {
-        return Json.at(call("GET", "/_mock/payments" + query(one(filter).put("limit", 200)), null), "data");
+        var page = call("GET", "/_mock/payments" + query(one(filter).put("limit", 200)), null);
+        List<Map<String, Object>> payments = Json.at(page, "data");
+        if (page.get("next_cursor") != null) {
+            payments.addAll(payments(one(filter).put("cursor", page.get("next_cursor"))));
+        }
+        return payments;
     }
     /** A payment as the service shows it. The read does not appear in {@link #requests}. */
     public Map<String, Object> payment(String orderOrId) { return Json.at(call("GET", path(orderOrId), null), "payment"); }
@@ -86,13 +89,14 @@ public record Sandbox(String url, String apiKey, String name) {
 
     /** Waits until the application has created a payment of this order. Option: {@code timeout}. */
     public Map<String, Object> waitFor(String orderId, Options... options) { return waitFor(orderId, null, options); }
-    /** Waits until the payment of this order has reached the status. Option: {@code timeout}. */
-    public Map<String, Object> waitFor(String orderId, String status, Options... options) {
-        return Json.at(await("/_mock/wait", one(options).put("order_id", orderId).put("status", status)), "payment");
+    /** Waits until the payment has reached the status; one of an order need not exist yet. Option: {@code timeout}. */
+    public Map<String, Object> waitFor(String orderOrId, String status, Options... options) {
+        var query = query(one(options).put("order_id", orderOrId).put("status", status));
+        return Json.at(reached(call("GET", "/_mock/wait" + query, null)), "payment");
     }
     /** Waits for such requests. Options: {@code count}, {@code operation}, {@code orderId}, {@code shown}, {@code timeout}. */
     public List<Map<String, Object>> waitForRequests(Options... options) {
-        return Json.at(await("/_mock/requests/wait", one(options)), "data");
+        return Json.at(reached(call("GET", "/_mock/requests/wait" + query(one(options)), null)), "data");
     }
 
     /** Payments with their timelines, fault rules and requests as text, without API keys and addresses. */
@@ -138,19 +142,15 @@ public record Sandbox(String url, String apiKey, String name) {
         }
     }
 
-    private Map<String, Object> await(String path, Options options) {
-        var reply = call("GET", path + query(options), null);
-        if (Boolean.FALSE.equals(reply.get("reached"))) {
-            throw notReached(options.members + " was not reached" + (reply.containsKey("clock") ? "; the clock is frozen" : ""));
+    /** The reply to a call that waits, unless it says how the wait ended without result. */
+    private static Map<String, Object> reached(Map<String, Object> reply) {
+        if (reply.get("message") instanceof String message) {
+            throw new NotReached(message);
         }
         return reply;
     }
 
-    /** The path of a payment in the control API. */
-    private String path(String orderOrId) {
-        var payments = orderOrId.startsWith("pay_") ? List.of() : payments(Options.with().orderId(orderOrId));
-        return "/_mock/payments/" + encode(payments.isEmpty() ? orderOrId : Json.at(payments, 0, "id"));
-    }
+    private static String path(String orderOrId) { return "/_mock/payments/" + encode(orderOrId); }
 
     private static Options one(Options... options) {
         var one = Options.with();
@@ -164,6 +164,4 @@ public record Sandbox(String url, String apiKey, String name) {
     }
 
     private static String encode(String text) { return URLEncoder.encode(text, StandardCharsets.UTF_8).replace("+", "%20"); }
-
-    private static PaymockException notReached(String message) { return new PaymockException(0, "not_reached", message, List.of()); }
 }

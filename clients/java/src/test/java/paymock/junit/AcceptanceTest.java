@@ -39,6 +39,8 @@ class AcceptanceTest {
                 if (step.containsKey("refused")) {
                     var refused = assertThrows(PaymockException.class, () -> call(step));
                     matches(Map.of("status", new BigDecimal(refused.status), "code", refused.code), step.get("refused"));
+                } else if (step.containsKey("notReached")) {
+                    check(assertThrows(NotReached.class, () -> call(step)).getMessage(), step);
                 } else if (step.containsKey("lost")) {
                     assertThrows(IOException.class, () -> call(step));
                 } else {
@@ -54,11 +56,11 @@ class AcceptanceTest {
             var first = arguments.isEmpty() ? null : ids.getOrDefault(arguments.get(0).toString(), arguments.get(0).toString());
             var second = arguments.size() < 2 ? null : arguments.get(1).toString();
             if (!arguments.isEmpty() && arguments.get(arguments.size() - 1) instanceof Map<?, ?> last) {
-                last.forEach((name, value) -> options.put(name.toString().replace("Id", "_id"), value));
+                last.forEach((name, value) -> options.put(name.toString().replaceAll("([A-Z])", "_$1").toLowerCase(), value));
             }
             return switch (Json.<String>at(step, "call")) {
                 case "advance" -> mock.advance(Duration.ofMillis(new BigDecimal(first).movePointRight(3).longValueExact()));
-                case "advanceTo" -> mock.advanceTo(first, second);
+                case "advanceTo" -> mock.advanceTo(first, second, options);
                 case "create" -> create(first);
                 case "deposit" -> arguments.size() < 3 ? mock.deposit(first, second)
                     : mock.deposit(first, second, arguments.get(2).toString());
@@ -86,7 +88,7 @@ class AcceptanceTest {
                     mock.reset();
                     yield "";
                 }
-                case "waitFor" -> mock.waitFor(first, second);
+                case "waitFor" -> mock.waitFor(first, second, options);
                 case "waitForRequests" -> mock.waitForRequests(options);
                 default -> fail("unknown call in " + step);
             };
