@@ -1,27 +1,103 @@
 <?php // The helper of docs/php.md.
 
-abstract class SandboxTestCase extends PHPUnit\Framework\TestCase
+use PHPUnit\Framework\AssertionFailedError;
+use PHPUnit\Framework\TestCase;
+
+/** Each test has an empty sandbox with a frozen clock. If it fails, it prints what happened. */
+abstract class SandboxTestCase extends TestCase
 {
-    protected string $url;
-    protected string $apiKey;
+    protected Sandbox $mock;
 
     protected function setUp(): void
     {
-        $this->url = getenv('PAYMOCK_URL');
-        $this->apiKey = 'mk_test_' . bin2hex(random_bytes(16));
-        $this->mock('PUT', '/_mock/clock', ['speed' => 0]);
+        $url = getenv('PAYMOCK_URL') ?: $this->fail('run by: paymock exec -- phpunit tests');
+        $this->mock = new Sandbox($url, 'mk_test_' . bin2hex(random_bytes(16)));
+        $this->mock->call('PUT', '/_mock/clock', ['speed' => 0]);
     }
 
     protected function onNotSuccessfulTest(Throwable $problem): never
     {
         try {
-            fwrite(STDERR, "\n{$this->toString()}:\n" . $this->send('GET', '/_mock/story'));
-        } finally { // also when the server is gone
-            throw $problem;
+            if (isset($this->mock)) {
+                fwrite(STDERR, "\n{$this->toString()}:\n" . $this->mock->describe());
+            }
+        } catch (RuntimeException) { // the server is gone
         }
+        throw $problem;
+    }
+}
+
+/** A wait ended without what it waited for. */
+final class NotReached extends AssertionFailedError
+{
+}
+
+/** Everything that belongs to one API key. Where it takes an order, a payment id will do. */
+final class Sandbox
+{
+    public function __construct(public readonly string $url, public readonly string $apiKey)
+    {
     }
 
-    protected function mock(string $method, string $path, ?array $body = null): ?array
+    public function advance(float $seconds): void
+    {
+        $this->call('POST', '/_mock/clock/advance', ['seconds' => $seconds]);
+    }
+
+    /** Advances one payment to a status, to the "next" change or to the "end". */
+    public function advanceTo(string $order, string $to): array
+    {
+        return $this->call('POST', $this->path($order) . '/advance', ['to' => $to]);
+    }
+
+    /** Sets the scenario of the next payment. Options: `order_id`, `times`; null: until a reset. */
+    public function next(string $scenario, array $options = []): void
+    {
+        $this->call('POST', '/_mock/next', ['scenario' => $scenario] + $options);
+    }
+
+    /** Options: `operation`, `order_id`, `skip`, `times`; null: always. */
+    public function fault(string $fault, array $options = []): array
+    {
+        return $this->call('POST', '/_mock/faults', ['fault' => $fault] + $options);
+    }
+
+    public function deposit(string $order, string $amount): array
+    {
+        return $this->call('POST', $this->path($order) . '/deposits', ['amount' => $amount]);
+    }
+
+    public function payment(string $order): array
+    {
+        return $this->call('GET', $this->path($order))['payment'];
+    }
+
+    /** The newest 200 payments. */
+    public function payments(): array
+    {
+        return $this->call('GET', '/_mock/payments?limit=200')['data'];
+    }
+
+    public function requests(): array
+    {
+        return $this->call('GET', '/_mock/requests?limit=1000')['data'];
+    }
+
+    /** Waits for a payment, which need not exist yet; at most 60 seconds of real time. */
+    public function waitFor(string $order, string $status, float $seconds = 30): array
+    {
+        $query = http_build_query(['order_id' => $order, 'status' => $status, 'timeout' => $seconds]);
+        $reply = $this->call('GET', "/_mock/wait?$query");
+        return $reply['reached'] ? $reply['payment'] : throw new NotReached($reply['message']);
+    }
+
+    public function describe(): string
+    {
+        return $this->send('GET', '/_mock/story');
+    }
+
+    /** Any call of the control API. */
+    public function call(string $method, string $path, ?array $body = null): ?array
     {
         return json_decode($this->send($method, $path, $body), true);
     }
@@ -39,5 +115,10 @@ abstract class SandboxTestCase extends PHPUnit\Framework\TestCase
             throw new RuntimeException("$method $path: $reply" . curl_error($curl));
         }
         return $reply;
+    }
+
+    private function path(string $order): string
+    {
+        return '/_mock/payments/' . rawurlencode($order);
     }
 }

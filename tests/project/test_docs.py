@@ -217,7 +217,11 @@ def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
     shop = Path(shutil.copy(markdown.ROOT / "examples" / application, tmp_path))
     run_in(tmp_path, f"{prepare}\n{command.text}")
     shop.write_text(re.sub("== (.)completed.", r"== \1underpaid_expired\1", shop.read_text()))
+    tests = next(tmp_path.glob("**/[Ss]hop*[Tt]est.*"))
+    tests.write_text(re.sub(r"advanceTo\((.*)\)", r"waitFor(\1, 0)", tests.read_text()))
+    assert f"run by: {command.text}" in run_in(tmp_path, f"! {command.text.removeprefix('paymock exec -- ')}")
     printed = run_in(tmp_path, f"! {command.text}")
+    assert "awaited: completed, 45 s ahead; the clock is frozen: advance it" in printed
     assert re.search("  pay_.*  underpaid_expired  order 1001\n", printed)
     assert "Deposit observed, confirmations 0/16, pending" in printed
     assert re.search("  200   GET   /v1/payments/pay_.*  shown underpaid_expired at 30 s", printed)
