@@ -19,6 +19,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 
 /** Takes orders, polls their payments, and delivers each order once, when its payment is completed. */
 public class Shop {
@@ -107,8 +108,12 @@ public class Shop {
         return reply.body();
     }
 
-    static String member(String json, String name) {
-        return json.replaceFirst("(?s).*?\"" + name + "\":\"([^\"]*)\".*", "$1"); // a JSON library does better
+    static String member(String json, String name) throws IOException {
+        var member = Pattern.compile("\"" + name + "\":\"([^\"]*)\"").matcher(json); // a JSON library does better
+        if (!member.find()) { // a proxy's page, with status 200
+            throw new IOException("no " + name + " in " + json);
+        }
+        return member.group(1);
     }
 
     // The shop as a program: HTTP, and workers that poll
