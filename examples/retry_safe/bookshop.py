@@ -5,7 +5,8 @@ from contextlib import suppress
 import httpx
 from retries import GaveUp, RetryingClient
 
-FINAL = {"completed", "expired", "failed", "underpaid_expired", "overpaid_review", "manual_review"}
+FINAL = {"completed", "failed", "underpaid_expired", "overpaid_review", "manual_review"}
+# An expired payment stays open: the customer may pay late.
 COIN = {"chain": "bsc", "asset": "USDT"}
 BOOK = {
     "receive": {

@@ -8,9 +8,10 @@ key=${PAYMOCK_API_KEY:-mk_test_demo}
 orders=${ORDERS:-orders}
 mkdir -p "$orders" && : >> "$orders/delivered"
 
-# Prints the body of a reply that says success. All else is a failure.
+# Prints the payment of a reply. All else is a failure, also the page of a proxy with status 200.
 call() {
-  curl -sS --fail --max-time "${TIMEOUT:-10}" -H "Authorization: Bearer $key" "$@"
+  reply=$(curl -sS --fail --max-time "${TIMEOUT:-10}" -H "Authorization: Bearer $key" "$@") &&
+    echo "$reply" | grep '^{"id":"pay_'
 }
 
 # Prints the id of the payment of an order, which is created unless it is known.
@@ -44,7 +45,7 @@ poll() {
       status=$(echo "$payment" | sed 's/^{"id":"[^"]*","status":"\([^"]*\)".*/\1/')
       case $status in
         completed) mkdir "$folder/closed" && echo "$id" >> "$orders/delivered" ;; # mkdir succeeds only once
-        expired | underpaid_expired | overpaid_review | manual_review | failed) mkdir "$folder/closed" ;;
+        underpaid_expired | overpaid_review | manual_review | failed) mkdir "$folder/closed" ;; # not expired: the customer may pay late
       esac
     fi
   done
