@@ -34,6 +34,7 @@ EXAMPLES, STEPS = 400, 40
 """With so many, all that is EXPECTED happens."""
 
 MAX_AMOUNT = 2**256 - 1
+MAX_DEPOSITS = 100
 ASSETS = ("USDT", "USDC")
 """Tokens of one chain: the other asset of each is the other one."""
 
@@ -97,6 +98,7 @@ class Requests(RuleBasedStateMachine):
         self.endpoints: list[Json] = []
         self.keys: dict[str, tuple[str, Any, bytes]] = {}
         self.overrides: list[tuple[str, int | None]] = []
+        self.simulated = Counter[str]()
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str | None) -> httpx.Response:
         given = {name.replace("_", "-"): value for name, value in headers.items() if value}
@@ -209,6 +211,10 @@ class Requests(RuleBasedStateMachine):
         reply = self.ask("POST", path, body, Idempotency_Key=key)
         if key in self.keys:
             self.repeated(reply, key, path, body)
+            return
+        self.simulated[payment_id] += 1
+        if self.simulated[payment_id] > MAX_DEPOSITS:
+            self.refused(reply, (503, "capacity_exceeded"))
             return
         payment.observe(payment.other_asset if other else payment.asset, amount)
         self.same(reply, payment_id)

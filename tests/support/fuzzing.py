@@ -106,9 +106,10 @@ def _deposit(body: Json) -> Json:
 
 
 def _override(body: Json) -> Json:
-    """A fault that there is, and a course with texts, times and amounts that there are."""
+    """A fault that there is, at least where nothing else is set, and a course with values that there are."""
     body = _order_id(body)
-    fixed = body if body.get("fault") is None else {**body, "fault": "drop"}
+    is_alone = body.get("scenario") is None and body.get("course") is None
+    fixed = {**body, "fault": "drop"} if is_alone or body.get("fault") is not None else body
     if body.get("course") is None:
         return fixed
     sending = [
@@ -116,7 +117,14 @@ def _override(body: Json) -> Json:
         | {"at": round(one["at"], 3)}
         for one in body["course"].get("sending", [])
     ]
-    return {**fixed, "course": {**body["course"], "name": "mine", "simulates": "", "sending": sending}}
+    course = {**body["course"], "name": "mine", "simulates": "", "sending": sending}
+    return {**fixed, "scenario": None, "course": course}
+
+
+def _step(body: Json) -> Json:
+    """Either `seconds` or `to`, and a time limit only for what waits."""
+    step = {"to": body["to"]} if body.get("to") else {"seconds": body.get("seconds") or 1}
+    return step | ({"until_observed": True, "timeout": 0} if body.get("until_observed") else {})
 
 
 def _rule(body: Json) -> Json:
@@ -132,7 +140,10 @@ _MENDED = {
     "POST /v1/payments": _payment,
     "POST /v1/webhooks": _endpoint,
     "POST /_mock/payments/{payment_id}/deposits": _deposit,
-    "POST /_mock/payments/{payment_id}/advance": lambda body: {**body, "timeout": 0},
+    "POST /_mock/payments/{payment_id}/advance": _step,
+    "PUT /_mock/clock": lambda body: (
+        {"speed": 1} | body | ({"now": ORDER["expires_at"]} if "now" in body else {})
+    ),
     "POST /_mock/faults": _rule,
     "POST /_mock/next": _override,
 }

@@ -184,7 +184,7 @@ class Advance(Request):
 class AdvancePayment(Request):
     """A step ahead of one payment: by `seconds`, or `to` a status, the next change or the end."""
 
-    seconds: Annotated[Seconds | None, Meta(examples=[8])] = None
+    seconds: Seconds | None = None
     to: Target | None = None
     until_observed: Annotated[
         bool,
