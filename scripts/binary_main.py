@@ -1,13 +1,14 @@
-"""The entry point of the executable that scripts/binary builds.
+"""The entry point of the executables that scripts/binary builds.
 
-Such an executable is two processes. The one that is started unpacks a temporary folder, starts the other,
-passes signals on to it, and deletes the folder at the end. The other one runs this.
+One file is two processes. The one that is started unpacks a temporary folder, starts the other, passes
+signals on to it, and deletes the folder at the end. The other one runs this. A folder is one process.
 """
 
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 _SAME_SECONDS = 0.5
@@ -62,15 +63,12 @@ def _end_with_parent() -> None:
         CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
-def main() -> None:
+def _run_as_second_process(run: Any, folder: str) -> None:
     parent = os.getppid()
     _end_with_parent()
-    _restore_environment()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         _install_once(signal.SIGINT, signal.default_int_handler)
     signal.signal, signal.raise_signal = _install_once, _raise_again  # type: ignore[assignment]
-    from paymock.__main__ import main as run
-
     try:
         run()
     finally:
@@ -79,7 +77,18 @@ def main() -> None:
         if os.getppid() != parent:
             from shutil import rmtree
 
-            rmtree(sys._MEIPASS, ignore_errors=True)  # type: ignore[attr-defined]  # set by PyInstaller
+            rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    _restore_environment()
+    from paymock.__main__ import main as run
+
+    folder: str = sys._MEIPASS  # type: ignore[attr-defined]  # set by PyInstaller
+    if Path(folder).parent == Path(sys.executable).parent:
+        run()
+    else:
+        _run_as_second_process(run, folder)
 
 
 main()

@@ -90,7 +90,8 @@ def shared_server() -> Iterator[RunningServer]:
 def npm_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like `dist`, with the npm packages of a script in the place of the executable."""
     folder = tmp_path_factory.mktemp("dist")
-    executable = folder / f"paymock-{platform.system()}-{platform.machine()}".lower()
+    executable = folder / "folder" / f"paymock-{platform.system()}-{platform.machine()}".lower() / "paymock"
+    executable.parent.mkdir(parents=True)
     executable.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m paymock "$@"\n')
     executable.chmod(0o755)
     subprocess.run([ROOT / "scripts" / "npm", folder], check=True)

@@ -1,4 +1,4 @@
-"""The executable that scripts/binary builds: in an empty environment, in a folder elsewhere."""
+"""The executables that scripts/binary builds: in an empty environment, in a folder elsewhere."""
 
 import fcntl
 import os
@@ -21,6 +21,7 @@ from paymock.cli.main import COMMANDS
 from tests.support import markdown
 
 MEGABYTES = 25
+KINDS = {"file": 2, "folder": 1}
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +39,12 @@ def built_executable() -> Path:
 
 
 class Executable:
-    """A copy of the executable, with a folder for what it unpacks."""
+    """An executable, with a folder for what it unpacks. That of a folder is one process."""
 
-    def __init__(self, built_executable: Path, folder: Path) -> None:
-        self.path = str(shutil.copy(built_executable, folder))
+    def __init__(self, built: Path, folder: Path, kind: str) -> None:
+        self.processes = KINDS[kind]
+        in_folder = built.parent / "folder" / built.name / "paymock"
+        self.path = str(shutil.copy(built, folder) if kind == "file" else in_folder)
         self.unpacked = folder / "unpacked"
         self.unpacked.mkdir()
         self.environment = {"TMPDIR": str(self.unpacked)}
@@ -67,8 +70,10 @@ class Executable:
 
 
 @pytest.fixture
-def executable(built_executable: Path, tmp_path: Path) -> Iterator[Executable]:
-    executable = Executable(built_executable, tmp_path)
+def executable(
+    built_executable: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Executable]:
+    executable = Executable(built_executable, tmp_path, getattr(request, "param", "file"))
     yield executable
     assert not list(executable.unpacked.iterdir())
 
@@ -108,6 +113,7 @@ def test_the_judge_finds_its_own_shop_unsafe(executable: Executable) -> None:
     assert (outcome.returncode, outcome.stdout[:6]) == (1, "UNSAFE")
 
 
+@pytest.mark.parametrize("executable", KINDS, indirect=True)
 @pytest.mark.parametrize("path", [None, "/opt/lib"])
 def test_a_command_gets_the_environment_of_the_user(executable: Executable, path: str | None) -> None:
     given = {"A": "1"} if path is None else {"A": "1", "LD_LIBRARY_PATH": path}
@@ -119,11 +125,12 @@ def test_a_command_gets_the_environment_of_the_user(executable: Executable, path
     assert gotten == executable.environment | given
 
 
+@pytest.mark.parametrize("executable", KINDS, indirect=True)
 @pytest.mark.parametrize("end", [lambda process: process.kill(), lambda process: process.stdin.close()])
 def test_nothing_is_left(executable: Executable, end: Callable[["subprocess.Popen[str]"], object]) -> None:
     with executable.serve("--exit-on-stdin-close") as server:
         pids = server.tree.pids
-        assert len(pids) == 2
+        assert len(pids) == executable.processes
         end(server.process)
         server.process.wait(60)
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids[1:]))
