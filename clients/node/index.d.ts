@@ -5,6 +5,17 @@ export type Course = Schemas["CourseRequest"];
 export type Payment = Schemas["Payment"];
 export type PaymentStatus = Schemas["PaymentStatus"];
 export type Request = Schemas["JournalEntry"];
+export type Scenario = Schemas["Scenario"];
+
+type Phase = "" | "; before" | "; after";
+type Kind =
+  | `status=${number}${Phase}${"" | "; html"}`
+  | `${`delay=${number}` | "drop" | "reset" | "hang" | "hold"}${Phase}`
+  | `${"extra" | `truncate=${number}`}${"" | "; after"}`;
+export type Fault = `${Kind}${"" | `; times=${number}`}`;
+
+/** A literal is one of `Known`. A `string` is checked by the server, which may have scenarios of its own. */
+type Checked<Given, Known> = string extends Given ? Given : Known;
 type Filter = { status?: PaymentStatus; scenario?: string; orderId?: string; search?: string };
 type Selection = { operation?: Schemas["OperationId"]; orderId?: string };
 type Times = { times?: number | null }; // null: until a reset
@@ -16,6 +27,9 @@ export class PaymockError extends Error {
   readonly code: Schemas["ErrorCode"];
   readonly details: { field: string; message: string }[];
 }
+
+/** A wait ended without what was awaited: where the payment stands, and why. */
+export class NotReached extends Error {}
 
 /** Everything that belongs to one API key of a server. An order stands for its newest payment. */
 export class Sandbox {
@@ -31,8 +45,8 @@ export class Sandbox {
   advanceTo(orderOrId: string, to: PaymentStatus | "next" | "end", options?: Timeout & { untilObserved?: boolean }): Promise<Payment>;
   speed(factor: number): Promise<void>;
   freeze(options?: { at?: Date | string }): Promise<void>;
-  next(scenario: string | Course, options?: Times & { orderId?: string }): Promise<Schemas["PendingOverride"][]>;
-  fault(fault: string, options?: Times & Selection & { skip?: number }): Promise<Schemas["FaultRule"]>;
+  next<Given extends string>(scenario: Checked<Given, Scenario> | Course, options?: Times & { orderId?: string }): Promise<Schemas["PendingOverride"][]>;
+  fault<Given extends string>(fault: Checked<Given, Fault>, options?: Times & Selection & { skip?: number }): Promise<Schemas["FaultRule"]>;
   faults(): Promise<Schemas["FaultRule"][]>;
   deposit(orderOrId: string, amount: bigint | string, asset?: string): Promise<Payment>;
   payments(filter?: Filter): Promise<Schemas["ListedPayment"][]>;
@@ -45,14 +59,10 @@ export class Sandbox {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-type Run = (mock: Sandbox, ...others: any[]) => unknown;
-type Define = (name: string, optionsOrRun?: object | Run, runOrTimeout?: Run | object | number) => any;
-
-/** The `test` of a runner, whose functions get a sandbox before their other arguments. */
-export function withPaymock<Test>(test: Test): Define & {
-  [Member in keyof Test]: Member extends "each" | "for" | "runIf" | "skipIf" ? (...given: any[]) => Define
-    : Member extends "concurrent" | "fails" | "failing" | "only" | "sequential" | "skip" | "todo" ? Define : Test[Member];
-};
+/** The function of a test, which gets an empty sandbox before the arguments of its runner. */
+export function inSandbox<Given extends unknown[]>(
+  run: (mock: Sandbox, ...given: Given) => unknown,
+): (...given: Given) => Promise<void>;
 
 declare global {
   interface SymbolConstructor { readonly asyncDispose: unique symbol } // TypeScript knows it from 5.2 on

@@ -1,52 +1,57 @@
 // Tests that each get a sandbox, for node:test, vitest and Jest.
-import { inspect, types } from "node:util";
-import { PaymockError, Sandbox } from "./lib/sandbox.js";
-import { stopServer } from "./lib/server.js";
+"use strict";
+const { inspect, types } = require("node:util");
+const { NotReached, PaymockError, Sandbox } = require("./lib/sandbox.js");
+const { beginServer, stopServer } = require("./lib/server.js");
 
-export { PaymockError, Sandbox };
+const running = new Set(); // tests, each with its `name`; the runner `end`s one that is over before it is done
 
-const FOLDER = new URL(".", import.meta.url).pathname;
+// Jest tells a test nothing of its end, and loads this module for each file, in one process.
+globalThis.afterEach?.(() => Promise.all([...running].map((test) => test.name === nameNow() && test.end())));
+globalThis.afterAll?.(stopServer);
 
-/** Members of a runner's `test` that define tests, too. */
-const MEMBERS = "concurrent each fails failing for only runIf sequential skip skipIf todo".split(" ");
-
-/** The `test` of a runner, whose functions get a sandbox before their other arguments. */
-export function withPaymock(test) {
-  globalThis.afterAll?.(stopServer); // Jest loads this module for each file, in one process
-  return wrapped(test);
+/** The function of a test, which gets an empty sandbox before the arguments of its runner. */
+function inSandbox(run) {
+  beginServer().catch(() => {}); // the test is told
+  // With a parameter that has a name, Jest would wait for a callback.
+  return async (...given) => {
+    const context = given.findLast((one) => one?.onTestFinished ?? one?.after); // of vitest or node:test
+    const start = performance.now();
+    const limit = new AbortController();
+    let mock, ended;
+    const name = context?.task?.name ?? context?.name ?? nameNow();
+    const test = { name, end: () => running.has(test) && (ended ??= end()) };
+    async function end() {
+      const seconds = `${((performance.now() - start) / 1000).toFixed(1)} s`;
+      const what = `: "${name}" was ended by its runner`;
+      const late = `\npaymock${what}: the server took more than ${seconds} to start\n`;
+      process.stderr.write(mock ? await storyOf(mock, `${what} after ${seconds}`) : late);
+      limit.abort(new Error("paymock: the runner has ended this test"));
+    }
+    running.add(test);
+    context?.signal?.addEventListener("abort", test.end);
+    (context?.onTestFinished ?? context?.after)?.call(context, test.end);
+    try {
+      mock = await Sandbox.open(limit.signal);
+      if (!ended) await run(mock, ...given);
+    } catch (problem) {
+      throw ended ? problem : withStory(problem, await storyOf(mock));
+    } finally {
+      running.delete(test);
+    }
+    if (!ended) await mock.reset();
+  };
 }
 
-function wrapped(test, self) {
-  return new Proxy(test, {
-    apply(_, __, given) {
-      const result = Reflect.apply(test, self, given.map((one) => (typeof one === "function" ? inSandbox(one) : one)));
-      return typeof result === "function" ? wrapped(result) : result;
-    },
-    get: (_, name) => (MEMBERS.includes(name) && test[name] ? wrapped(test[name], test) : test[name]),
-  });
-}
+const nameNow = () => globalThis.expect?.getState?.()?.currentTestName;
 
-// With a parameter that has a name, Jest would wait for a callback.
-const inSandbox = (run) => async (...given) => {
-  const mock = await Sandbox.open();
-  const { signal } = given[0] ?? {}; // of node:test and vitest, whose error at a time limit is their own
-  const tell = async () => console.error(await storyOf(mock));
-  signal?.addEventListener("abort", tell);
-  try {
-    await run(mock, ...given);
-  } catch (problem) {
-    const story = await storyOf(mock);
-    if (!process.env.PAYMOCK_URL) await mock.reset().catch(() => {}); // else the link shows it
-    throw withStory(problem, story);
-  } finally {
-    signal?.removeEventListener("abort", tell);
-  }
-  await mock.reset();
-};
-
-async function storyOf(mock) {
-  const link = process.env.PAYMOCK_URL ? `: ${mock.dashboardUrl}` : ""; // another server ends with this process
-  return `\n\npaymock${link}\n${await mock.describe().catch(({ message }) => message)}\n`;
+/** What happened in a sandbox, which is empty then: another server keeps it for the link. */
+async function storyOf(mock, what = "") {
+  if (!mock) return ""; // the server did not start
+  const { PAYMOCK_URL } = process.env;
+  const story = await mock.describe().catch(({ message }) => message);
+  if (!PAYMOCK_URL) await mock.reset().catch(() => {});
+  return `\n\npaymock${what}${PAYMOCK_URL ? `: ${mock.dashboardUrl}` : ""}\n${story}\n`;
 }
 
 /** The error with a story in what is shown of it: node:test and Jest show `stack`, vitest `message`. */
@@ -55,10 +60,12 @@ function withStory(problem, story) {
   const message = typeof problem === "string" ? problem : String(problem?.message ?? inspect(problem));
   const error = known ? problem : new Error(message);
   const lines = String(problem?.stack ?? `Error: ${message}`).split("\n");
-  const stack = lines.filter((line) => !line.includes(FOLDER)).join("\n");
+  const stack = lines.filter((line) => !line.includes(__dirname)).join("\n");
   const define = (name, value) => Object.defineProperty(error, name, { value, configurable: true, writable: true });
   define("message", message + story);
   define("stack", message && stack.includes(message) ? stack.replace(message, () => message + story) : stack + story);
   if (error.generatedMessage) error.generatedMessage = false; // else Jest shows one that it generates
   return error;
 }
+
+module.exports = { inSandbox, NotReached, PaymockError, Sandbox };

@@ -3,16 +3,14 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import test from "node:test";
-import { withPaymock } from "paymock";
+import { inSandbox } from "paymock";
 import { createShop } from "./shop.mjs";
-
-const it = withPaymock(test);
 
 function shopOf(mock) {
   return createShop({ url: mock.url, apiKey: mock.apiKey, sleep: (seconds) => mock.advance(seconds) });
 }
 
-it("ships once, when the payment is completed", async (mock) => {
+test("ships once, when the payment is completed", inSandbox(async (mock) => {
   const shop = shopOf(mock);
   await shop.place("1001");
   await mock.advanceTo("1001", "settlement_submitted");
@@ -22,20 +20,20 @@ it("ships once, when the payment is completed", async (mock) => {
   await Promise.all([shop.poll(), shop.poll()]);
   await shop.poll();
   assert.deepEqual(shop.shipped, ["1001"]);
-});
+}));
 
 for (const scenario of ["no_payment_expired", "underpaid_expired", "late_payment", "settlement_failed"]) {
-  it(`ships nothing after ${scenario}`, async (mock) => {
+  test(`ships nothing after ${scenario}`, inSandbox(async (mock) => {
     const shop = shopOf(mock);
     await mock.next(scenario);
     await shop.place("1001");
     await mock.advanceTo("1001", "end");
     await shop.poll();
     assert.deepEqual(shop.shipped, []);
-  });
+  }));
 }
 
-it("has one payment though the first reply was lost", async (mock) => {
+test("has one payment though the first reply was lost", inSandbox(async (mock) => {
   const shop = shopOf(mock);
   await mock.fault("drop", { operation: "createPayment" });
   await assert.rejects(shop.place("1001"));
@@ -44,9 +42,9 @@ it("has one payment though the first reply was lost", async (mock) => {
   await mock.advance(45);
   await shop.poll();
   assert.deepEqual(shop.shipped, ["1001"]);
-});
+}));
 
-it("ships after an outage", async (mock) => {
+test("ships after an outage", inSandbox(async (mock) => {
   const shop = shopOf(mock);
   await shop.place("1001");
   await mock.fault("status=503", { operation: "getPayment", times: 2 });
@@ -55,9 +53,9 @@ it("ships after an outage", async (mock) => {
     await shop.poll();
     assert.deepEqual(shop.shipped, shipped);
   }
-});
+}));
 
-it("ships what is paid in two halves", async (mock) => {
+test("ships what is paid in two halves", inSandbox(async (mock) => {
   const shop = shopOf(mock);
   await mock.next("no_payment_expired");
   await shop.place("1001");
@@ -67,9 +65,9 @@ it("ships what is paid in two halves", async (mock) => {
   await mock.advanceTo("1001", "completed");
   await shop.poll();
   assert.deepEqual(shop.shipped, ["1001"]);
-});
+}));
 
-it("ships as a server that polls by itself", async (mock, t) => {
+test("ships as a server that polls by itself", inSandbox(async (mock, t) => {
   const environment = { PAYMOCK_URL: mock.url, PAYMOCK_API_KEY: mock.apiKey, PORT: "0", POLL_MS: "10" };
   const server = spawn(process.execPath, ["shop.mjs"], { env: { ...process.env, ...environment } });
   t.after(() => server.kill());
@@ -77,4 +75,4 @@ it("ships as a server that polls by itself", async (mock, t) => {
   await fetch(`${url.trim()}/orders/1001`, { method: "POST" });
   await mock.advanceTo("1001", "completed", { untilObserved: true });
   while ((await (await fetch(`${url.trim()}/deliveries/1001`)).text()) !== "1");
-});
+}));

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from harness.polling import wait_until
 from harness.process_info import is_running
 from harness.server_process import environment
 from paymock import __version__
+from paymock.rules.faults import FaultKind
 from paymock.testing import Sandbox
 from tests.support import markdown
 
@@ -24,11 +26,12 @@ VARYING = re.compile(r"127\.0\.0\.1:\d+|mk_test_[\w-]+|20\d\d-[\w:.-]+Z|pay_\w+"
 COMMAND = ["node", "node_modules/paymock/bin/paymock.js"]
 TEST = """\
 import test from "node:test";
-import { withPaymock } from "paymock";
-withPaymock(test)("a test", async (mock) => {
+import { inSandbox } from "paymock";
+test("a test", inSandbox(async (mock) => {
 BODY
-});
+}));
 """
+LATE = 'test("a late test", inSandbox((mock) => mock.waitFor("1001", "completed")), 1000);'
 CREATE = """\
   const key = { Authorization: `Bearer ${mock.apiKey}`, "Idempotency-Key": "payment-of-1001" };
   const headers = { "Content-Type": "application/json", ...key };
@@ -64,9 +67,20 @@ def script(folder: Path, text: str) -> str:
 
 def run_test(project: Path, body: str, template: str = TEST, **variables: str) -> str:
     """What node:test prints of a test with this body."""
-    (project / "one.test.mjs").write_text(template.replace("BODY", body))
-    ended = run(project, "node", "--test", "--test-reporter=spec", "one.test.mjs", **variables)
+    name = write_test(project, template.replace("BODY", body))
+    ended = run(project, "node", "--test", "--test-reporter=spec", name, **variables)
     return ended.stdout + ended.stderr
+
+
+def write_test(project: Path, text: str) -> str:
+    """The name of the file."""
+    name = "one.test.cjs" if "require(" in text else "one.test.mjs"
+    (project / name).write_text(text)
+    return name
+
+
+def common_js(text: str) -> str:
+    return re.sub("import (.+) from (.+);", r"const \1 = require(\2);", text)
 
 
 def test_the_node_helper_passes_the_acceptance_list(project: Path) -> None:
@@ -81,6 +95,7 @@ def test_the_node_helper_passes_the_acceptance_list(project: Path) -> None:
 )
 def test_a_failure_shows_what_happened_in_its_sandbox_once(project: Path, failure: str) -> None:
     printed = run_test(project, CREATE + failure).rpartition("failing tests:")[2]
+    assert "test at one.test.mjs:3:1" in printed
     assert printed.count("the shop is closed" if "shop" in failure else "422 validation_failed") == 1
     for text in ("order order-1001", "  underpaid_expired  ", "201   POST  /v1/payments"):
         assert text in printed
@@ -88,29 +103,43 @@ def test_a_failure_shows_what_happened_in_its_sandbox_once(project: Path, failur
     assert "0x" not in printed
 
 
-def test_a_test_that_is_canceled_as_by_a_time_limit_shows_what_happened(project: Path) -> None:
+def test_a_test_that_its_runner_ends_shows_what_happened_and_waits_no_more(project: Path) -> None:
     canceled = TEST.replace('"a test", ', '"a test", { signal: limit.signal }, ')
-    body = f"{CREATE}  limit.abort(); await new Promise(() => {{}});"
-    printed = run_test(project, body, template=f"const limit = new AbortController();\n{canceled}")
+    body = f"{CREATE}  setImmediate(() => limit.abort()); await mock.waitFor('x').catch(console.log);"
+    printed = run_test(project, body, common_js(f"const limit = new AbortController();\n{canceled}"))
     assert printed.count("Deposit observed") == 1, printed
+    assert printed.count("paymock: the runner has ended this test") == 1
+    assert '\npaymock: "a test" was ended by its runner after ' in printed
+
+
+def test_a_server_that_is_not_ready_holds_no_file(project: Path, tmp_path: Path) -> None:
+    never = script(tmp_path, "read -r _")
+    limited = TEST.replace("inSandbox(", "{ timeout: 9 }, inSandbox(")
+    told = 'paymock: "a test" was ended by its runner: the server took more than '
+    assert told in run_test(project, "", limited, PAYMOCK_BIN=never)
+    assert "skipped 1" in run_test(project, "", TEST.replace("test(", "test.skip("), PAYMOCK_BIN=never)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("package", "command", "imported"),
+    ("package", "command", "converted"),
     [
-        ("vitest@3.2.7", "vitest run", 'import { test } from "vitest";'),
-        ("jest@30.5.2", "jest --testRegex mjs --transform {}", ""),
+        ("vitest@3.2.7", "vitest run", lambda text: text.replace('test from "node:', '{ test } from "vi')),
+        ("jest@30.5.2", "jest --testRegex cjs", lambda text: common_js(text.partition("\n")[2])),
     ],
 )
-def test_other_runners_show_it_once(project: Path, package: str, command: str, imported: str) -> None:
-    failing = TEST.replace("BODY", f'{CREATE}(await import("node:assert")).equal(1, 2);')
-    (project / "one.test.mjs").write_text(failing.replace('import test from "node:test";', imported))
-    script = f"npm install --ignore-scripts --no-audit {package}; node_modules/.bin/{command} one.test.mjs"
-    ended = run(project, "/bin/sh", "-c", script, NODE_OPTIONS="--experimental-vm-modules")
-    printed = (ended.stdout + ended.stderr).rpartition("FAIL")[2]
-    assert printed.count("Deposit observed") == 1, ended.stdout + ended.stderr
-    assert "201   POST  /v1/payments" in printed
+def test_other_runners_show_it_once(
+    project: Path, package: str, command: str, converted: Callable[[str], str]
+) -> None:
+    failing = TEST.replace("BODY", f"{CREATE}  assert.equal(1, 2);").replace("test(", f"{LATE}\ntest(", 1)
+    name = write_test(project, converted(f'{failing}import assert from "node:assert";'))
+    script = f"npm install --ignore-scripts --no-audit {package}; node_modules/.bin/{command} {name}"
+    ended = run(project, "/bin/sh", "-c", script)
+    printed = ended.stdout + ended.stderr
+    assert printed.count('\npaymock: "a late test" was ended by its runner') == 1, printed
+    told = printed.rpartition("FAIL")[2]
+    assert told.count("Deposit observed") == 1, printed
+    assert re.search(rf"{name}:\d+:\d", told)
 
 
 def test_a_failed_test_leaves_its_sandbox_on_a_server_that_runs_on(project: Path, paymock: Sandbox) -> None:
@@ -189,9 +218,11 @@ def test_the_page_and_the_types_list_all_members_of_a_sandbox(project: Path) -> 
         console.log(JSON.stringify(members)); })"""
     members = json.loads(run(project, "node", "--eval", program).stdout)
     listed = " ".join(re.findall(r"^\| (`.+?`) \|", PAGE, re.MULTILINE))
-    types = markdown.read("clients/node/index.d.ts").split("class Sandbox {")[1].split("\n}")[0]
+    declared = markdown.read("clients/node/index.d.ts")
+    types = declared.split("class Sandbox {")[1].split("\n}")[0]
     assert sorted([*re.findall(r"`(\w+)", listed), "constructor"]) == sorted(members)
-    assert sorted(re.findall(r"^  (?:readonly )?(\w+)[(:]", types, re.MULTILINE)) == sorted(members)
+    assert sorted(re.findall(r"^  (?:readonly )?(\w+)[(:<]", types, re.MULTILINE)) == sorted(members)
+    assert {*re.findall(r"[\"`](\w+)", declared.split("type Kind =")[1].split(";\n")[0])} == {*FaultKind}
 
 
 def test_the_commands_of_the_page_print_what_is_shown(npm_packages: Path, tmp_path: Path) -> None:

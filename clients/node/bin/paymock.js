@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // The command itself, with its exit status as a shell has it.
-import { spawn } from "node:child_process";
-import { constants } from "node:os";
-import { isatty } from "node:tty";
-import { executable, notStarted } from "../lib/server.js";
+const { spawn } = require("node:child_process");
+const { constants } = require("node:os");
+const { isatty } = require("node:tty");
+const { executable, notStarted } = require("../lib/server.js");
 
 process.on("uncaughtException", ({ message }) => (console.error(message), process.exit(127)));
 const isForeground = [0, 1, 2].some((stream) => isatty(stream)); // Ctrl-C then reaches the command, too

@@ -1,11 +1,12 @@
 // A sandbox of a server: everything that belongs to one API key.
-import { randomUUID } from "node:crypto";
-import { request, server } from "./server.js";
+"use strict";
+const { randomUUID } = require("node:crypto");
+const { request, server } = require("./server.js");
 
 const OPEN_KEY = /^mk_test_[\w-]{1,64}$/;
 
 /** The server refused a request. */
-export class PaymockError extends Error {
+class PaymockError extends Error {
   constructor(call, status, { code, message, details = [] }) {
     const hint = status === 401 ? " Set PAYMOCK_API_KEY." : "";
     super(`${call}: ${status} ${code}: ${message}${hint}${details.map((one) => `\n  ${one.field}: ${one.message}`).join("")}`);
@@ -15,7 +16,14 @@ export class PaymockError extends Error {
   get name() { return "PaymockError"; }
 }
 
-export class Sandbox {
+/** A wait ended without what was awaited. */
+class NotReached extends Error {
+  get name() { return "NotReached"; }
+}
+
+class Sandbox {
+  #signal = new AbortController().signal; // until which its requests may last
+
   constructor(url, apiKey, name) {
     this.url = (/^https?:/.test(url) ? url : `http://${url}`).replace(/\/+$/, "");
     this.apiKey = name ? `${apiKey}.${name}` : apiKey;
@@ -23,11 +31,12 @@ export class Sandbox {
     this.dashboardUrl = `${this.url}/${fragment ?? ""}`;
   }
 
-  static async open() {
-    const { url, key } = await server();
+  static async open(signal = new AbortController().signal) {
+    const { url, key } = await server(signal);
     const name = process.env.PAYMOCK_SANDBOX || `test-${randomUUID()}`;
     const isOpen = !key || OPEN_KEY.test(key);
     const sandbox = isOpen ? new Sandbox(url, key || `mk_test_${name}`) : new Sandbox(url, key, name);
+    sandbox.#signal = signal;
     await sandbox.#post("reset"); // one that was chosen may have been used before
     await sandbox.freeze();
     return sandbox;
@@ -51,9 +60,9 @@ export class Sandbox {
   async advanceTo(orderOrId, to, { untilObserved, timeout = 30 } = {}) {
     const path = `payments/${await this.#id(orderOrId)}/advance`;
     if (!untilObserved) return this.#post(path, { to });
-    const { payment, observed } = await this.#post(path, { to, until_observed: true, timeout }, timeout);
+    const { payment, observed, message } = await this.#post(path, { to, until_observed: true, timeout }, timeout);
     if (observed) return payment;
-    throw new Error(`${payment.id} is ${payment.status}, which the application has not read within ${timeout} s`);
+    throw new NotReached(message ?? `${payment.id} is ${payment.status}, which the application has not read within ${timeout} s`);
   }
 
   async next(scenarioOrCourse, { orderId, ...override } = {}) {
@@ -72,16 +81,16 @@ export class Sandbox {
   }
 
   async waitFor(orderId, status, { timeout = 30 } = {}) {
-    const { reached, possible, payment } = await this.#wait("wait", { order_id: orderId, status }, timeout);
+    const { reached, possible, payment, clock, message } = await this.#wait("wait", { order_id: orderId, status }, timeout);
     if (reached) return payment;
-    const end = possible ? `after ${timeout} s` : `and never will be ${status}`;
-    throw new Error(`order ${orderId}: ${payment ? `${payment.id} is ${payment.status}` : "no payment"} ${end}`);
+    const end = possible ? `after ${timeout} s${clock ? ": the clock is frozen: advance it" : ""}` : `and never will be ${status}`;
+    throw new NotReached(message ?? `order ${orderId}: ${payment ? `${payment.id} is ${payment.status}` : "no payment"} ${end}`);
   }
 
   async waitForRequests({ count = 1, orderId, timeout = 30, ...query } = {}) {
-    const { reached, data } = await this.#wait("requests/wait", { ...query, count, order_id: orderId }, timeout);
+    const { reached, data, message } = await this.#wait("requests/wait", { ...query, count, order_id: orderId }, timeout);
     if (reached) return data;
-    throw new Error(`${data.length} of ${count} requests ${query.operation ?? ""} after ${timeout} s`);
+    throw new NotReached(message ?? `${data.length} of ${count} requests ${query.operation ?? ""} after ${timeout} s`);
   }
 
   async reset() {
@@ -111,7 +120,7 @@ export class Sandbox {
     const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined));
     const path = `/_mock/${resource}${given.size ? `?${given}` : ""}`;
     const headers = { Authorization: `Bearer ${this.apiKey}`, "Content-Type": "application/json" };
-    const signal = AbortSignal.timeout(1000 * (wait + 10));
+    const signal = AbortSignal.any([AbortSignal.timeout(1000 * (wait + 10)), this.#signal]);
     const reply = await request(this.url, path, { method, headers, body: JSON.stringify(body), signal });
     const text = await reply.text();
     if (reply.ok) return text.startsWith("{") ? JSON.parse(text) : text;
@@ -119,3 +128,5 @@ export class Sandbox {
     throw new PaymockError(`${method} ${path}`, reply.status, JSON.parse(text).error);
   }
 }
+
+module.exports = { NotReached, PaymockError, Sandbox };

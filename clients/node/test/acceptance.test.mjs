@@ -2,10 +2,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { PaymockError, withPaymock } from "paymock";
+import { inSandbox, NotReached, PaymockError } from "paymock";
 
 const { cases } = JSON.parse(readFileSync(process.env.ACCEPTANCE ?? new URL("../../acceptance.json", import.meta.url)));
-const it = withPaymock(test);
 
 /** The calls of the list that are requests of the application; `ids` gets the payment of each order. */
 function application(mock, ids) {
@@ -37,7 +36,7 @@ function matches(result, expected) {
 }
 
 for (const { name, steps } of cases) {
-  it(name, async (mock) => {
+  test(name, inSandbox(async (mock) => {
     const ids = {};
     const app = application(mock, ids);
     const start = await mock.now();
@@ -54,7 +53,8 @@ for (const { name, steps } of cases) {
         await assert.rejects(called, TypeError);
         continue;
       }
-      const result = await called;
+      const ended = (problem) => (problem instanceof NotReached ? problem.message : Promise.reject(problem));
+      const result = await (step.notReached ? called.then(() => assert.fail(`${step.call} ended well`), ended) : called);
       if ("result" in step) matches(result, step.result);
       if ("seconds" in step) assert.equal(result - start, 1000 * step.seconds);
       let from = 0;
@@ -64,5 +64,5 @@ for (const { name, steps } of cases) {
       }
       for (const text of step.lacks ?? []) assert.ok(!result.includes(text), result);
     }
-  });
+  }));
 }
