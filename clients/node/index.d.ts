@@ -52,7 +52,7 @@ export class Sandbox {
   payments(filter?: Filter): Promise<Schemas["ListedPayment"][]>;
   payment(orderOrId: string): Promise<Payment>;
   requests(): Promise<Request[]>;
-  waitFor(orderId: string, status?: PaymentStatus, options?: Timeout): Promise<Payment>;
+  waitFor(orderOrId: string, status?: PaymentStatus, options?: Timeout): Promise<Payment>;
   waitForRequests(options?: Timeout & Selection & { count?: number; shown?: PaymentStatus }): Promise<Request[]>;
   describe(): Promise<string>;
   reset(): Promise<void>;

@@ -21,6 +21,12 @@ class NotReached extends Error {
   get name() { return "NotReached"; }
 }
 
+/** The reply to a call that waited. Throws NotReached if it ended without result. */
+function reached(reply) {
+  if (reply.message) throw new NotReached(reply.message);
+  return reply;
+}
+
 class Sandbox {
   #signal = new AbortController().signal; // until which its requests may last
 
@@ -47,7 +53,7 @@ class Sandbox {
   speed = async (factor) => void (await this.#send("PUT", "clock", { speed: factor }));
   fault = (fault, { orderId, ...rule } = {}) => this.#post("faults", { fault, order_id: orderId, ...rule });
   faults = async () => (await this.#get("faults")).data;
-  payment = async (orderOrId) => (await this.#get(`payments/${await this.#id(orderOrId)}`)).payment;
+  payment = async (orderOrId) => (await this.#get(`payments/${encodeURIComponent(orderOrId)}`)).payment;
   requests = async () => (await this.#get("requests", { limit: 1000 })).data;
   [Symbol.asyncDispose] = () => this.reset();
   describe = () => this.#get("story");
@@ -58,11 +64,9 @@ class Sandbox {
   }
 
   async advanceTo(orderOrId, to, { untilObserved, timeout = 30 } = {}) {
-    const path = `payments/${await this.#id(orderOrId)}/advance`;
+    const path = `payments/${encodeURIComponent(orderOrId)}/advance`;
     if (!untilObserved) return this.#post(path, { to });
-    const { payment, observed, message } = await this.#post(path, { to, until_observed: true, timeout }, timeout);
-    if (observed) return payment;
-    throw new NotReached(message ?? `${payment.id} is ${payment.status}, which the application has not read within ${timeout} s`);
+    return reached(await this.#post(path, { to, until_observed: true, timeout }, timeout)).payment;
   }
 
   async next(scenarioOrCourse, { orderId, ...override } = {}) {
@@ -72,7 +76,7 @@ class Sandbox {
 
   async deposit(orderOrId, amount, asset) {
     if (typeof amount === "number") throw new TypeError("an amount is a bigint or a string, which lose no digits");
-    return this.#post(`payments/${await this.#id(orderOrId)}/deposits`, { amount: String(amount), asset });
+    return this.#post(`payments/${encodeURIComponent(orderOrId)}/deposits`, { amount: String(amount), asset });
   }
 
   async payments({ orderId, ...filter } = {}) {
@@ -80,17 +84,12 @@ class Sandbox {
     return cursor ? [...data, ...(await this.payments({ ...filter, orderId, cursor }))] : data;
   }
 
-  async waitFor(orderId, status, { timeout = 30 } = {}) {
-    const { reached, possible, payment, clock, message } = await this.#wait("wait", { order_id: orderId, status }, timeout);
-    if (reached) return payment;
-    const end = possible ? `after ${timeout} s${clock ? ": the clock is frozen: advance it" : ""}` : `and never will be ${status}`;
-    throw new NotReached(message ?? `order ${orderId}: ${payment ? `${payment.id} is ${payment.status}` : "no payment"} ${end}`);
+  async waitFor(orderOrId, status, { timeout = 30 } = {}) {
+    return (await this.#wait("wait", { order_id: orderOrId, status }, timeout)).payment;
   }
 
   async waitForRequests({ count = 1, orderId, timeout = 30, ...query } = {}) {
-    const { reached, data, message } = await this.#wait("requests/wait", { ...query, count, order_id: orderId }, timeout);
-    if (reached) return data;
-    throw new NotReached(message ?? `${data.length} of ${count} requests ${query.operation ?? ""} after ${timeout} s`);
+    return (await this.#wait("requests/wait", { ...query, count, order_id: orderId }, timeout)).data;
   }
 
   async reset() {
@@ -99,17 +98,11 @@ class Sandbox {
     if (speed === 0) await this.freeze();
   }
 
-  async #id(orderOrId) {
-    if (String(orderOrId).startsWith("pay_")) return encodeURIComponent(orderOrId);
-    const { data } = await this.#get("payments", { order_id: orderOrId, limit: 1 });
-    return encodeURIComponent(data[0]?.id ?? orderOrId); // with which the server refuses it
-  }
-
   async #wait(path, query, timeout) {
     const seconds = Math.min(timeout, 60); // the most that one request may wait
-    const result = await this.#get(path, { ...query, timeout: seconds }, seconds);
-    const isOver = result.reached || result.possible === false || timeout === seconds;
-    return isOver ? result : this.#wait(path, query, timeout - seconds);
+    const reply = await this.#get(path, { ...query, timeout: seconds }, seconds);
+    const isOver = reply.reached || reply.possible === false || timeout === seconds;
+    return isOver ? reached(reply) : this.#wait(path, query, timeout - seconds);
   }
 
   #get = (path, query, wait) => this.#send("GET", path, undefined, wait, query);
