@@ -15,7 +15,11 @@ PYPROJECT = "pyproject.toml"
 PERMISSIVE = {"Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "PSF-2.0", "Unlicense"}
 """Licenses that ask for no more than their own text and a mention."""
 
-_ELSEWHERE = {"async-timeout": "Apache-2.0"}
+_ELSEWHERE = {
+    "async-timeout": "Apache-2.0",
+    "pycryptodome": "BSD-2-Clause AND Unlicense AND MIT",
+    "safe-pysha3": "PSF-2.0",
+}
 """The licenses of what is only installed on other systems, or with other versions of Python."""
 
 _SAID = {

@@ -6,17 +6,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PREPARE = ["/bin/sh", "-eu", "-c", ". scripts/environment; prepare lock/dev.txt"]
+PREPARE = ["/bin/sh", "-eu", "-c", '. scripts/environment; prepare "$0"']
 
 FAILED = 2
 INTERRUPTED = 130
 
 
-def enter() -> None:
+def enter(lock: str = "lock/dev.txt") -> None:
     """Starts the script again in .venv, unless it runs in an environment already, this one or another."""
     if sys.prefix == sys.base_prefix:
         try:
-            prepared = subprocess.run(PREPARE, cwd=ROOT, check=False)  # noqa: S603 - a constant
+            prepared = subprocess.run([*PREPARE, lock], cwd=ROOT, check=False)  # noqa: S603 - our own
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         if prepared.returncode:
