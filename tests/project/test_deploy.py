@@ -247,8 +247,9 @@ def test_kubernetes_puts_no_variables_of_its_own_among_those_of_the_server() -> 
 # CI of users: docs/ci.md
 
 
-def test_the_page_names_the_version_that_this_is() -> None:
-    assert {*re.findall(r"v(\d+\.[\d.]*\d)", markdown.read("docs/ci.md"))} == {__version__}
+@pytest.mark.parametrize("page", ["deploy/kubernetes.yaml", "docs/ci.md"])
+def test_it_names_the_version_that_this_is(page: str) -> None:
+    assert {*re.findall(r"(?:v|paymock:)(\d+\.[\d.]*\d)", markdown.read(page))} == {__version__}
 
 
 class Runner:

@@ -1,5 +1,5 @@
 """What is shipped: the wheel and the source distribution hold all that belongs there and nothing else, and
-come out the same wherever and whenever they are built. The wheel works without the working tree.
+come out the same wherever and whenever they are built. scripts/release builds and tries them with the rest.
 """
 
 import os
@@ -28,6 +28,7 @@ LICENSES = (
     "src/paymock/web/pages/static/swagger/LICENSE",
     "src/paymock/web/pages/static/swagger/NOTICE",
 )
+NODE_MACHINES = {"x86_64": "x64", "aarch64": "arm64"}
 
 
 class Built(NamedTuple):
@@ -44,15 +45,19 @@ def tracked() -> list[str]:
     return [name for name in listed.stdout.splitlines() if (markdown.ROOT / name).exists()]
 
 
-def build(folder: Path, *, time: int, umask: int, **variables: str) -> Built:
-    """Build the project in a copy of its own, as somebody else would check it out."""
-    source, out = folder / "source", folder / "out"
+def checkout(folder: Path, *, time: int = 1_700_000_000, umask: int = 0o022) -> Path:
+    """A copy of the project, as somebody else would check it out."""
     for name in tracked():
-        original, copy = markdown.ROOT / name, source / name
+        original, copy = markdown.ROOT / name, folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(original, copy)
         copy.chmod((0o777 if os.access(original, os.X_OK) else 0o666) & ~umask)
         os.utime(copy, (time, time))
+    return folder
+
+
+def build(folder: Path, *, time: int, umask: int, **variables: str) -> Built:
+    source, out = checkout(folder / "source", time=time, umask=umask), folder / "out"
     (source / "src" / "paymock" / "__pycache__").mkdir()
     (source / "src" / "paymock" / "__pycache__" / "left.cpython-311.pyc").write_bytes(b"left over")
     subprocess.run(
@@ -107,38 +112,41 @@ from paymock.testing import Sandbox
 
 
 def test_a_payment_is_completed(paymock: Sandbox) -> None:
-    payment = paymock.create(amount=5)
     paymock.advance(45)
-    assert paymock.payment(payment["id"])["status"] == "completed"
 """
 
 
-def test_the_command_the_fixture_and_the_types_come_with_the_wheel(built: Built, tmp_path: Path) -> None:
-    variables = environment(PYTEST_ADDOPTS="-p no:cacheprovider")
-    for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "PYTHONPATH"):
-        variables.pop(name, None)
-
-    def run(*command: str | Path) -> tuple[int, str]:
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
-        )
-        return ended.returncode, ended.stdout
-
+def test_the_types_come_with_the_wheel(built: Built, tmp_path: Path) -> None:
     venv.create(tmp_path / "environment")
-    programs = tmp_path / "environment" / "bin"
-    python = programs / "python"
+    python = str(tmp_path / "environment" / "bin" / "python")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index")
-    assert run(*pip, built.wheel)[0] == 0
+    subprocess.run([*pip, built.wheel], check=True)
     [packages] = (tmp_path / "environment").glob("lib/python*/site-packages")
     (packages / "borrowed.pth").write_text("\n".join(site.getsitepackages()))  # what paymock needs
-    for program in ([programs / "paymock"], [python, "-m", "paymock"]):
-        assert run(*program, "--version") == (0, f"paymock {__version__}\n")
+    for text, status, said in ((USE, 0, "Success"), (USE.replace("45", '"45"'), 1, "has incompatible type")):
+        (tmp_path / "test_use.py").write_text(text)
+        mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "test_use.py")
+        ended = subprocess.run(
+            mypy, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, said in ended.stdout) == (status, True), ended.stdout
 
-    (tmp_path / "test_use.py").write_text(USE)
-    (tmp_path / "misuse.py").write_text(USE.replace("advance(45)", 'advance("45")'))
-    status, output = run(python, "-m", "pytest", "-q")
-    assert (status, "1 passed" in output) == (0, True), output
-    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python)
-    assert run(*mypy, "test_use.py")[0] == 0
-    status, output = run(*mypy, "misuse.py")
-    assert (status, "has incompatible type" in output) == (1, True), output
+
+def test_all_of_a_release_is_built_and_completes_a_payment(built: Built, tmp_path: Path) -> None:
+    release = checkout(tmp_path / "clone") / "scripts" / "release"
+    ended = subprocess.run(
+        [release, "--dry-run"], env=environment(), capture_output=True, text=True, timeout=1000, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    files = {path.name: path for path in (tmp_path / "clone" / "dist" / "release").iterdir()}
+    machine = os.uname().machine
+    assert {*files} - {f"paymock-image-{__version__}.tar.gz"} == {
+        "SHA256SUMS",
+        "paymock.cdx.json",
+        f"paymock-linux-{machine}",
+        f"paymock-junit-{__version__}.jar",
+        *(f"{name}-{__version__}.tgz" for name in ("paymock", f"paymock-linux-{NODE_MACHINES[machine]}")),
+        *(path.name for path in built),
+    }
+    for path in built:
+        assert files[path.name].read_bytes() == path.read_bytes()
