@@ -11,6 +11,7 @@ import click
 from paymock.cli.main import cli
 from paymock.cli.serve import serve
 from paymock.payments.checkout import VIEWS
+from paymock.payments.files import load_catalog
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
@@ -35,6 +36,14 @@ def _courses() -> str:
         passed = [f"{second} s `{status}`" for status, second in reversed(steps.items())]
         rows.append((f"`{name}`", ", ".join(passed)))
     return tables.markdown(("Scenario", "Statuses"), rows)
+
+
+def _chains() -> str:
+    catalog, rows = load_catalog(None), []
+    for chain in catalog.chains.values():
+        assets = [f"`{one.id}` {one.decimals}" for one in (catalog.assets(chain.id) or {}).values()]
+        rows.append((f"`{chain.id}`", chain.name, f"{chain.chain_id}", ", ".join(assets)))
+    return tables.markdown(("Chain", "Name", "EVM id", "Assets, decimals"), rows)
 
 
 def _commands() -> str:
@@ -176,6 +185,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/architecture.md", "packages"): _packages,
     ("docs/architecture.md", "contracts"): _contracts,
     ("docs/concepts.md", "courses"): _courses,
+    ("docs/concepts.md", "chains"): _chains,
     ("docs/configuration.md", "options"): _options,
     ("docs/errors.md", "errors"): _errors,
     ("docs/faults.md", "faults"): tables.fault_table,

@@ -19,6 +19,7 @@ const SYNONYMS = new Map(
   async: asyncio
   bitcoin ethereum: chain asset
   callback: webhooks
+  cypress selenium: playwright
   deterministic reproducible: seed
   docker podman testcontainers: container image
   failure network resilience: faults drop
