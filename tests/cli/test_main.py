@@ -1,5 +1,6 @@
 """The group of commands: help, completion, imports, exit codes, `serve`, and the page that describes them."""
 
+import json
 import os
 import re
 import shlex
@@ -55,10 +56,19 @@ def completions(words: str, **variables: str) -> list[str]:
             for command in ("payment", "watch", "wait", "deposit", "advance")
         ),
         ("paymock fault add drop --payment ne", ["newest"]),
+        ("paymock fault add h", ["hang", "hold"]),
     ],
 )
 def test_the_shell_completes(words: str, completed: list[str]) -> None:
     assert completions(words) == completed
+
+
+def test_the_shell_completes_what_the_server_lists(terminal: Terminal, api: Api) -> None:
+    payment = api.created(order_id="order-7")
+    rule = json.loads(terminal.text("fault", "add", "drop", "--json"))
+    assert completions("paymock payment ord", **terminal.variables) == ["order-7"]
+    assert completions("paymock deposit pay", **terminal.variables) == [payment["id"]]
+    assert completions("paymock fault delete ", **terminal.variables) == [rule["id"]]
 
 
 def test_the_shell_completes_chains_and_assets_of_another_catalog(catalog: str) -> None:

@@ -11,7 +11,7 @@ from paymock.cli.options import (
     Duration,
     Number,
     as_json,
-    complete_newest,
+    complete_payment,
     completion,
     moment,
 )
@@ -30,15 +30,16 @@ class _Speed(Number):
     like = ", freeze, or a time like 2024-02-29T12:00Z"
 
     def parse(self, text: str) -> float:
-        return 0.0 if text == "freeze" else super().parse(text)
+        return 0.0 if text == "freeze" else super().parse(text.strip("x"))  # x10
 
 
 _SPEED = _Speed(0, MAX_SPEED)
+_FREEZE = completion(lambda _: ["freeze"])
 
 
 @click.command
 @with_client
-@click.argument("arguments", metavar=f"[{PAYMENT}] [DURATION]", nargs=-1, shell_complete=complete_newest)
+@click.argument("arguments", metavar=f"[{PAYMENT}] [DURATION]", nargs=-1, shell_complete=complete_payment)
 @click.option(
     "--to",
     type=Choice(TARGETS),
@@ -91,12 +92,7 @@ def advance(
 
 @click.command
 @with_client
-@click.argument(
-    "setting",
-    metavar="[FACTOR|freeze|TIME]",
-    required=False,
-    shell_complete=completion(lambda _: ["freeze"]),
-)
+@click.argument("setting", metavar="[FACTOR|freeze|TIME]", required=False, shell_complete=_FREEZE)
 @as_json
 def clock(client: ApiClient, *, setting: str | None, as_json: bool) -> None:
     """Show the clock of the sandbox, or set it.

@@ -15,7 +15,9 @@ from paymock.cli.options import (
     Integer,
     api_key,
     as_json,
-    complete_newest,
+    complete_payment,
+    complete_rule,
+    completion,
     server_url,
 )
 from paymock.cli.output import Column, show, table_lines, terminal_width
@@ -28,6 +30,8 @@ from paymock.rules.timeline import summarize
 from paymock.schemas.control import MAX_TIMES, ScenarioList
 from paymock.schemas.scenarios import course_of
 from paymock.text import format_times, timeline_line
+
+_complete_fault = completion(lambda _: [row.example for row in FAULT_ROWS])
 
 
 @click.group(invoke_without_command=True)
@@ -83,7 +87,7 @@ def _read_file(file: Path) -> list[Scenario]:
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
-@click.option("--fault", metavar="FAULT", help=f"Fault to inject: {FAULT_FORM}.")
+@click.option("--fault", metavar="FAULT", shell_complete=_complete_fault, help=f"Inject {FAULT_FORM}.")
 @click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]")
 @click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only creations of this order.")
@@ -159,14 +163,14 @@ fault.guesses = {row.example: f"add {row.example}" for row in FAULT_ROWS} | {
 
 @fault.command(epilog=f"FAULT is {FAULT_FORM}. In a shell, quote a fault that contains a semicolon.")
 @with_client
-@click.argument("text", metavar="FAULT")
+@click.argument("text", metavar="FAULT", shell_complete=_complete_fault)
 @click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only requests about payments of this order.")
 @click.option(
     "--payment",
     "payment_id",
     metavar=PAYMENT,
-    shell_complete=complete_newest,
+    shell_complete=complete_payment,
     help="Only requests about this payment.",
 )
 @click.option(
@@ -206,7 +210,7 @@ def list_rules(client: ApiClient, *, as_json: bool) -> None:
 
 @fault.command
 @with_client
-@click.argument("rule_ids", metavar="RULE_ID...", nargs=-1, required=True)
+@click.argument("rule_ids", metavar="RULE_ID...", nargs=-1, required=True, shell_complete=complete_rule)
 @as_json
 def delete(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
     """Delete the rules with these ids, and print those that are left."""

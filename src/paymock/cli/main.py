@@ -38,7 +38,10 @@ _GUESSES = {
     "describe": "payment", "logs": "requests", "log": "requests", "status": "ready", "health": "ready",
     "start": "serve", "up": "serve", "run": "serve|exec", "stop": "Ctrl-C", "down": "Ctrl-C",
     "restart": "Ctrl-C|serve", "delete": "reset|fault delete", "rm": "reset|fault delete",
-    "version": "--version", "help": "--help",
+    "version": "--version", "help": "--help", "new": "create", "init": "serve", "pay": "deposit",
+    "trigger": "next|deposit|advance", "simulate": "next|deposit|advance", "freeze": "clock freeze",
+    "chains": "GET /v1/chains", "webhooks": "watch|wait", "config": "serve --help",
+    "completion": "_PAYMOCK_COMPLETE=bash_source paymock",
 }  # fmt: skip
 """What is meant by words that other programs use."""
 

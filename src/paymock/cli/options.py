@@ -180,16 +180,30 @@ def moment(value: str) -> str:
 
 UP_TO_A_DAY = Duration(0, 86_400)
 FILE = click.Path(path_type=Path)
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def completion(
-    words: Callable[[click.Context], Iterable[str]],
-) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def completion(words: Callable[[click.Context], Iterable[str]]) -> Completion:
     """What a shell offers for an option: those of the words that begin with what has been typed."""
     return lambda ctx, _, incomplete: [word for word in words(ctx) if word.startswith(incomplete)]
 
 
-complete_newest = completion(lambda _: [NEWEST])
+def complete_ids(operation: str, *members: str, also: Sequence[str] = ()) -> Completion:
+    """What a shell offers for an id: those that the server lists, if one runs."""
+
+    def words(ctx: click.Context) -> Iterable[str]:
+        from paymock.client.sandbox import Sandbox  # imported here, since it takes long
+
+        with suppress(Exception), Sandbox(ctx.params["url"], ctx.params["key"]) as sandbox:
+            listed = sandbox.call(operation, timeout=1)["data"]
+            return dict.fromkeys([*also, *(one[member] for member in members for one in listed)])
+        return also
+
+    return completion(words)
+
+
+complete_payment = complete_ids("listPayments", "order_id", "id", also=[NEWEST])
+complete_rule = complete_ids("listFaults", "id")
 
 server_url = click.option(
     "--url",
@@ -221,5 +235,5 @@ idempotency_key = click.option(
     help="8 to 128 visible ASCII characters. A retry with the same key changes nothing.",
 )
 payment_argument = click.argument(
-    "payment_id", metavar=f"[{PAYMENT}]", default=NEWEST, shell_complete=complete_newest
+    "payment_id", metavar=f"[{PAYMENT}]", default=NEWEST, shell_complete=complete_payment
 )

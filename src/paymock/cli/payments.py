@@ -24,7 +24,7 @@ from paymock.cli.options import (
     UP_TO_A_DAY,
     Integer,
     as_json,
-    complete_newest,
+    complete_payment,
     completion,
     idempotency_key,
     payment_argument,
@@ -66,19 +66,29 @@ _TOKENS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 
 
 def _check_raw(amount: str, chain: str, asset: str) -> None:
-    """Raises UsageError for an amount in tokens, like `1.5` or `10 USDT`, which says how much that is."""
+    """Says how little dust is. Raises UsageError for an amount in tokens, like `1.5` or `10 USDT`."""
     match = _TOKENS.fullmatch(amount)
     asset = (match and match[2].upper()) or asset
     entry = catalog_assets(chain).get(asset)
-    if match and entry and not amount.isdigit():
-        raw = str(int(Fraction(match[1]) * 10**entry.decimals))
-        raise click.UsageError(f"Amounts are in raw units: did you mean {format_amount(raw, chain, asset)}?")
+    if match and entry:
+        tokens = format_amount(str(int(Fraction(match[1]) * 10**entry.decimals)), chain, asset)
+        if not amount.isdigit():
+            raise click.UsageError(f"Amounts are in raw units: did you mean {tokens}?")
+        if 0 < int(amount) * 1000 < 10**entry.decimals:
+            echo_note(f"Amounts are in raw units: {format_amount(amount, chain, asset)}, and not {tokens}")
 
 
 _complete_chain = completion(lambda _: catalog())
 _complete_asset = completion(
     lambda ctx: catalog_assets(ctx.params.get("chain") or "") or sorted(set().union(*catalog().values()))
 )
+
+
+def _check_case(ctx: click.Context, param: click.Parameter, asset: str | None) -> str | None:
+    known = set().union(*catalog().values())
+    if asset and asset not in known and asset.upper() in known:
+        raise click.BadParameter(f"{asset!r} is none: did you mean {asset.upper()!r}?")
+    return asset
 
 
 def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -104,6 +114,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 @click.option("--chain", default="bsc", shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
+    callback=_check_case,
     shell_complete=_complete_asset,
     help="Asset of the payment. [default: USDT, or the first token of the chain]",
 )
@@ -224,11 +235,12 @@ def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filt
 
 @click.command
 @with_client
-@click.argument("arguments", metavar=f"[{PAYMENT}] [AMOUNT]", nargs=-1, shell_complete=complete_newest)
+@click.argument("arguments", metavar=f"[{PAYMENT}] [AMOUNT]", nargs=-1, shell_complete=complete_payment)
 @click.option("--exact", is_flag=True, help="Deposit what is missing of `due`, in place of AMOUNT.")
 @click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, in place of AMOUNT.")
 @click.option(
     "--asset",
+    callback=_check_case,
     shell_complete=_complete_asset,
     help="Asset of the deposit. [default: the asset of the payment]",
 )
@@ -267,7 +279,8 @@ def deposit(
             if exact and received >= due:
                 raise RequestRefused("nothing_missing", f"{received} raw units of {due} have arrived")
             raw_amount = str(due - received if exact else due // 2)
-        _check_raw(raw_amount, instructions["chain"], asset or instructions["asset"])
+        else:
+            _check_raw(raw_amount, instructions["chain"], asset or instructions["asset"])
     body = {"amount": raw_amount} if asset is None else {"amount": raw_amount, "asset": asset}
     headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
     call = client.send("makeDeposit", payment_id=payment_id, body=body, headers=headers)

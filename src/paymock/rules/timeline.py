@@ -208,8 +208,9 @@ def scenario_hint(name: str, scenarios: Collection[str]) -> str:
     for scenario in SCENARIOS.values():
         if any(state.status == word for state in example_states(scenario)):
             return f"a payment becomes `{word}` in {scenario.name}"
-    nearest = get_close_matches(word, scenarios, 1, cutoff=0.5)
-    return f"the nearest is {nearest[0]}" if nearest else ""
+    nearest = [name for name in scenarios if word in name] if word else []
+    nearest = nearest or get_close_matches(word, scenarios, 1, cutoff=0.5)
+    return f"the nearest is {' or '.join(nearest)}" if nearest else ""
 
 
 class ScenarioSummary(NamedTuple):
