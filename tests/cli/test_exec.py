@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,13 @@ def test_the_command_gets_the_url_and_requests_are_logged_on_demand() -> None:
     outcome = run("exec", "--access-log", *PAYMOCK, "ready", PAYMOCK_URL="http://127.0.0.1:1")
     assert outcome.stdout.startswith("ready  http://127.0.0.1:")
     assert "/readyz" in outcome.stderr
+
+
+def test_the_command_finds_paymock_last_on_its_path(tmp_path: Path) -> None:
+    outcome = run("exec", "--", "paymock", "ready", PATH=str(tmp_path))
+    assert outcome.stdout.startswith("ready  http://127.0.0.1:")
+    (tmp_path / "paymock").symlink_to("/bin/echo")
+    assert run("exec", "--", "paymock", "mine", PATH=str(tmp_path)).stdout == "mine\n"
 
 
 def test_the_command_gets_its_options_and_the_standard_streams() -> None:

@@ -120,6 +120,7 @@ def test_a_command_gets_the_environment_of_the_user(executable: Executable, path
     outcome = executable.run("exec", executable.path, "exec", "/usr/bin/env", **given)
     gotten = dict(line.split("=", 1) for line in outcome.stdout.splitlines())
     assert gotten.pop("PAYMOCK_URL")
+    assert gotten.pop("PATH").startswith(os.defpath)  # and a folder with `paymock`
     marks = [name for name in gotten if name.startswith("PAYMOCK_EXEC_")]
     assert len([gotten.pop(name) for name in marks]) == 2
     assert gotten == executable.environment | given

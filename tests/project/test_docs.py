@@ -25,6 +25,7 @@ from tests.support.snippets import (
     SERVER,
     change_files,
     comparable,
+    example_shop,
     file_of,
     parse_commands,
     run_in,
@@ -39,6 +40,7 @@ ELSEWHERE = {"docs/cli.md", "docs/deploy.md"}
 SITE = [page for page in PAGES if not page.startswith(("deploy/", "examples/")) and page not in ELSEWHERE]
 
 NOT_RUN = {
+    ("README.md", "js"),
     ("docs/extend.md", "diff"),
     ("docs/java.md", "java"),
     ("docs/java.md", "xml"),
@@ -86,24 +88,24 @@ def test_commands_print_what_is_shown_whatever_other_pages_did(demo: RunningServ
 
 
 def test_the_first_screen_says_what_it_needs_and_how_to_start_test_and_judge() -> None:
-    first_screen = markdown.read("README.md").split()[:220]
-    for text in (
-        "No account, no network, no real funds",
-        "scripts/run",
-        "scripts/test",
-        "npx paymock",
-        "verify",
-    ):
-        assert text in " ".join(first_screen), text
+    first_screen = " ".join(markdown.read("README.md").split()[:220])
+    for text in ("No account, no network", "scripts/run", "UNSAFE: ", "paymock.next", "mock.next"):
+        assert text in first_screen
+
+
+def test_the_first_test_in_node_is_the_same_everywhere() -> None:
+    pages = ("README.md", "skills/paymock/SKILL.md", "src/paymock/web/pages/templates/llms.txt")
+    found = [re.findall(r"(?ms)^test\(.*?^}\)\);\n", markdown.read(page))[0] for page in pages]
+    assert len({*found}) == 1
 
 
 @pytest.mark.process
 def test_the_banner_and_the_ready_file_are_as_shown(tmp_path: Path) -> None:
-    [start, banner, *_] = markdown.blocks(markdown.read("README.md"))
+    [start, banner, *_] = markdown.blocks(markdown.read("docs/quickstart.md"))
     blocks = markdown.blocks(markdown.read("docs/configuration.md"))
     [ready_file] = [json.loads(block.text) for block in blocks if block.language == "json"]
     expected = banner.text.replace(".venv/bin/paymock", "paymock --url http://127.0.0.1:8402")
-    assert start.text == "scripts/run\n"
+    assert start.text == "scripts/run --seed demo\n"
     with server_process(tmp_path, **variables()) as server:
         assert server.ready.keys() == ready_file.keys()
         assert server.stop(15)[1].startswith(expected.replace(SERVER, server.url))
@@ -158,11 +160,6 @@ def test_a_command_says_what_troubleshooting_quotes(server: RunningServer, comma
 
 
 # Files
-
-
-def example_shop() -> list[Block]:
-    blocks = markdown.blocks(markdown.read("docs/faults.md"))
-    return [block for block in blocks if file_of(block) in ("shop.py", "conftest.py")]
 
 
 @pytest.mark.process

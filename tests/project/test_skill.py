@@ -14,10 +14,10 @@ import yaml
 from paymock.verify.oracle import RULES, Severity
 from paymock.verify.report import Report, Verdict
 from tests.support import markdown
-from tests.support.snippets import file_of, run_in, variables, write_files
+from tests.support.snippets import example_shop, file_of, run_in, variables, write_files
 
 TEXT = markdown.read("skills/paymock/SKILL.md")
-MOST_WORDS = 600
+MOST_WORDS = 1000
 EXIT_CODES = {int(code): name for code, name in re.findall(r"^\| (\d) \| `(\w+)` \|", TEXT, re.MULTILINE)}
 MEMBERS = {*re.findall(r"`(\w+)`", TEXT.split("| Member |")[1].split("\n\n")[0])} - {"fault"}
 PORT = "8000"
@@ -45,7 +45,7 @@ def test_its_commands_lead_from_unsafe_to_safe(tmp_path: Path) -> None:
         port = str(free.getsockname()[1])
     blocks = [block._replace(text=block.text.replace(PORT, port)) for block in markdown.blocks(TEXT)]
     look, everything, repeat = [block.text.strip() for block in blocks if not file_of(block)]
-    write_files(tmp_path, blocks)
+    write_files(tmp_path, [*example_shop(), *blocks])
 
     def run(command: str, example: str, token: str = "") -> tuple[str, Any]:
         """The verdict of the exit status, and the report."""
@@ -56,6 +56,7 @@ def test_its_commands_lead_from_unsafe_to_safe(tmp_path: Path) -> None:
         return EXIT_CODES[ended.returncode], json.loads((tmp_path / "verdict.json").read_text())
 
     assert "underpaid_expired" in run_in(tmp_path, look)
+    assert "2 passed" in run_in(tmp_path, "PYTHONWARNINGS=default pytest -q")  # it closes no connection
     part = everything.replace("--budget", f"{PART} --budget")
     verdict, report = run(part, UNSAFE)
     [finding, *_] = report["findings"]

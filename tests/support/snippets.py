@@ -95,6 +95,12 @@ def file_of(block: Block) -> str | None:
     return match[1] if match else None
 
 
+def example_shop() -> list[Block]:
+    """The shop of docs/faults.md, and its fixture."""
+    blocks = markdown.blocks(markdown.read("docs/faults.md"))
+    return [block for block in blocks if file_of(block) in ("shop.py", "conftest.py")]
+
+
 def write_files(folder: Path, blocks: Iterable[Block], url: str = SERVER) -> None:
     """Write the files in the blocks, for a server at `url`."""
     for block in blocks:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def exec(  # noqa: A001 - the name of the command
         variables["PAYMOCK_API_KEY"] = keys[0]
     elif not keys and not OPEN_KEY.fullmatch(variables.get("PAYMOCK_API_KEY", "")):
         variables.pop("PAYMOCK_API_KEY", None)
+    variables["PATH"] = os.pathsep.join([variables.get("PATH", os.defpath), str(_own_folder())])
     module = [] if hasattr(sys, "frozen") else ["-P", "-m", "paymock"]  # frozen: scripts/binary
     arguments = ["--ready-file", "-", "--exit-on-stdin-close", *ctx.obj]
     with subprocess.Popen(  # noqa: S603 - the end of the block closes its standard input, and waits for it
@@ -87,7 +89,7 @@ def exec(  # noqa: A001 - the name of the command
         signals = _SignalForwarder()
         try:
             process = subprocess.Popen(  # noqa: S603 - what the user has typed
-                command, env=variables, executable=shutil.which(command[0])
+                command, env=variables, executable=shutil.which(command[0], path=variables["PATH"])
             )
         except OSError as error:
             click.echo(f"Error: {command[0]}: {error.strerror}", err=True)
@@ -110,6 +112,18 @@ def exec(  # noqa: A001 - the name of the command
         if server.returncode is not None:
             ctx.exit(_SERVER_ENDED)
         ctx.exit(status if status >= 0 else 128 - status)
+
+
+def _own_folder() -> Path:
+    """A folder with a `paymock` that is this program, whose file has another name if it was downloaded."""
+    program = Path(sys.executable)
+    if not hasattr(sys, "frozen") or program.stem == "paymock":
+        return program.parent
+    folder = Path(getattr(sys, "_MEIPASS"), "command")  # noqa: B009 - where it is unpacked; in no type stub
+    folder.mkdir(exist_ok=True)
+    with suppress(FileExistsError):  # `exec` in `exec`
+        (folder / "paymock").symlink_to(program)
+    return folder
 
 
 class _SignalForwarder:

@@ -35,8 +35,6 @@ from paymock.rules.timeline import example_states, summarize
 from paymock.schemas.public import OPERATION_IDS
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.documents import base_url, example_payment
-from paymock.web.operations import control as control_api
-from paymock.web.operations import public
 from paymock.web.pages.templating import HTML, render, security_headers, static_path
 
 PAGES = {
@@ -136,7 +134,6 @@ async def llms_txt(
         happy_path=reversed(statuses.items()),
         operations=OPERATION_IDS,
         faults=FAULT_ROWS,
-        calls=(*public.OPERATIONS, *(control_api.OPERATIONS if control else ())),
     )
     return Response(200, text, TEXT, (_REVALIDATED,))
 
