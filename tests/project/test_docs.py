@@ -94,7 +94,12 @@ def test_the_first_screen_says_what_it_needs_and_how_to_start_test_and_judge() -
 
 
 def test_the_first_test_in_node_is_the_same_everywhere() -> None:
-    pages = ("README.md", "skills/paymock/SKILL.md", "src/paymock/web/pages/templates/llms.txt")
+    pages = (
+        "README.md",
+        "docs/node.md",
+        "skills/paymock/SKILL.md",
+        "src/paymock/web/pages/templates/llms.txt",
+    )
     found = [re.findall(r"(?ms)^test\(.*?^}\)\);\n", markdown.read(page))[0] for page in pages]
     assert len({*found}) == 1
 
