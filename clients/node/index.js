@@ -15,7 +15,7 @@ function inSandbox(run) {
   beginServer().catch(() => {}); // the test is told
   // With a parameter that has a name, Jest would wait for a callback.
   return async (...given) => {
-    const context = given.findLast((one) => one?.onTestFinished ?? one?.after); // of vitest or node:test
+    const context = given.findLast(isContext);
     const start = performance.now();
     const limit = new AbortController();
     let mock, ended;
@@ -42,6 +42,9 @@ function inSandbox(run) {
     if (!ended) await mock.reset();
   };
 }
+
+/** Whether it is what vitest or node:test tell a test, and not a row of `test.each`. */
+const isContext = (one) => typeof one?.onTestFinished === "function" || one?.signal instanceof AbortSignal;
 
 const nameNow = () => globalThis.expect?.getState?.()?.currentTestName;
 

@@ -23,7 +23,7 @@ class NotReached extends Error {
 
 /** The reply to a call that waited. Throws NotReached if it ended without result. */
 function reached(reply) {
-  if (reply.message) throw new NotReached(reply.message);
+  if (!(reply.reached ?? reply.observed ?? true)) throw new NotReached(reply.message ?? "the wait ended without result");
   return reply;
 }
 

@@ -144,8 +144,8 @@ public record Sandbox(String url, String apiKey, String name) {
 
     /** The reply to a call that waits, unless it says how the wait ended without result. */
     private static Map<String, Object> reached(Map<String, Object> reply) {
-        if (reply.get("message") instanceof String message) {
-            throw new NotReached(message);
+        if (Boolean.FALSE.equals(reply.get("reached")) || Boolean.FALSE.equals(reply.get("observed"))) {
+            throw new NotReached(String.valueOf(reply.get("message")));
         }
         return reply;
     }
