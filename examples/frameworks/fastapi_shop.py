@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 from fastapi import FastAPI, HTTPException
 
-from payments import FINAL, payment_of
+from payments import FINAL, UNKNOWN, payment_of
 
 
 class Shop:
@@ -32,12 +32,12 @@ class Shop:
             try:
                 reply = await self.service.get(f"/v1/payments/{await self.order(order_id)}")
                 status = reply.raise_for_status().json()["status"]
-            except (httpx.HTTPError, ValueError):  # says nothing about the payment: the order stays open
+            except UNKNOWN:  # says nothing about the payment: the order stays open
                 continue
+            if status == "completed" and order_id not in self.decided:  # another poll may have been first
+                self.delivered.append(order_id)
             if status in FINAL:
                 self.decided.add(order_id)
-            if status == "completed":
-                self.delivered.append(order_id)
 
     async def work(self, poll_every):
         while True:
@@ -65,7 +65,7 @@ def create_app(url: str, api_key: str, poll_every: float | None = 10, timeout: f
     async def order(order_id: str) -> dict[str, str]:
         try:
             return {"payment_id": await app.state.shop.order(order_id)}
-        except (httpx.HTTPError, ValueError) as error:
+        except UNKNOWN as error:
             raise HTTPException(502, "Please order again.") from error
 
     @app.get("/deliveries")

@@ -11,6 +11,9 @@ PAYOUT_ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 FINAL = {"completed", "failed", "underpaid_expired", "overpaid_review", "manual_review"}
 """Statuses that do not change. An expired payment can: the customer may pay late."""
 
+UNKNOWN = (httpx.HTTPError, ValueError, KeyError, TypeError)
+"""No reply, an error, a page of a proxy, another JSON: nothing is known about the payment."""
+
 TLS = ssl.create_default_context()  # reading its certificates takes longer than a request
 
 
@@ -28,7 +31,7 @@ def payment_of(order_id):
 
 
 class Payments:
-    """The service. Each call raises httpx.HTTPError, or ValueError, which say nothing about a payment."""
+    """The service. Each call raises UNKNOWN."""
 
     def __init__(self, url, api_key, timeout):
         self.options = {

@@ -1,7 +1,7 @@
-import httpx
 from django.core.management.base import BaseCommand
 
 from django_shop.models import Order
+from payments import UNKNOWN
 
 
 class Command(BaseCommand):
@@ -11,5 +11,5 @@ class Command(BaseCommand):
         for order in Order.objects.filter(is_final=False):
             try:
                 order.poll()
-            except (httpx.HTTPError, ValueError) as error:  # says nothing about the payment
+            except UNKNOWN as error:  # says nothing about the payment
                 self.stderr.write(f"{order.id} could not be polled: {error}")
