@@ -195,7 +195,7 @@ def complete_ids(operation: str, *members: str, also: Sequence[str] = ()) -> Com
         from paymock.client.sandbox import Sandbox  # imported here, since it takes long
 
         with suppress(Exception), Sandbox(ctx.params["url"], ctx.params["key"]) as sandbox:
-            listed = sandbox.call(operation, timeout=1)["data"]
+            listed = sandbox.call(operation, timeout=5)["data"]
             return dict.fromkeys([*also, *(one[member] for member in members for one in listed)])
         return also
 

@@ -62,7 +62,7 @@ from paymock.text import format_seconds
 _DEFAULT_DECIMALS = 18
 """Those of an asset that is not in the catalog."""
 
-_TOKENS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
+_TOKENS = re.compile(r"([0-9]{1,80}(?:\.[0-9]{1,80})?) ?([A-Za-z]*)")
 
 
 def _check_raw(amount: str, chain: str, asset: str) -> None:

@@ -208,7 +208,7 @@ def scenario_hint(name: str, scenarios: Collection[str]) -> str:
     for scenario in SCENARIOS.values():
         if any(state.status == word for state in example_states(scenario)):
             return f"a payment becomes `{word}` in {scenario.name}"
-    nearest = [name for name in scenarios if word in name] if word else []
+    nearest = [name for name in scenarios if word in name] if len(word) > 2 else []
     nearest = nearest or get_close_matches(word, scenarios, 1, cutoff=0.5)
     return f"the nearest is {' or '.join(nearest)}" if nearest else ""
 

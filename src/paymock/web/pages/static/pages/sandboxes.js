@@ -25,10 +25,10 @@ function closeSandboxes() {
   by("sandbox").focus();
 }
 
-function refuse(refused, why = "The server does not accept this API key.") {
+function refuse(refused, why = refused && "The server does not accept this API key.") {
   if (refused) by("key").value = refused;
-  by("key").ariaInvalid = String(Boolean(refused));
-  by("key-problem").textContent = refused ? why : "";
+  by("key").ariaInvalid = String(Boolean(why));
+  by("key-problem").textContent = why || "";
   by("key").focus();
   by("key").select();
 }
@@ -52,12 +52,12 @@ function used(value) {
 }
 
 /** Opens a sandbox if the server accepts its key. Pages of payments are of one sandbox: another one shows its list. */
-async function enter(value, refusal) {
+async function enter(value) {
   by("key-problem").textContent = "";
   try {
     await request("GET", "/_mock/clock", undefined, bearer(value));
   } catch ({ status, message }) {
-    if (status === 401) return refuse(ownerOf(value), refusal);
+    if (status === 401) return refuse(ownerOf(value));
     if (!status) return refuse(value, message);
   }
   const owner = keys().map(ownerOf).find((one) => value.startsWith(`${one}.`)); // typed with the name
@@ -66,10 +66,10 @@ async function enter(value, refusal) {
   else location.reload();
 }
 
-/** The key of the link is none of open mode; where keys are configured, it is tried. */
+/** The link names no key of open mode. Where keys are configured, which are secrets, no link holds one. */
 function openLinked() {
   openSandbox();
-  if (!isOpen) return enter(linked, `${sandboxName(linked)} is no key of this server.`);
+  if (!isOpen) return refuse("", "A link holds no key of this server: enter yours.");
   const meant = `mk_test_${linked}`, isKey = OPEN_KEY.test(meant);
   refuse(isKey ? meant : linked, `${linked} is no key of open mode${isKey ? `: open ${meant}?` : "."}`);
   by("key").ariaInvalid = String(!isKey);
