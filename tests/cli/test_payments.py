@@ -191,7 +191,7 @@ def test_wait_takes_the_newest_payment_of_an_order(terminal: Terminal, api: Api)
     result = terminal.json("wait", "--order", "order-7", "--status", "awaiting_payment")
     assert result["payment"]["id"] == second["id"]
     message = terminal.fails(4, "wait", "--order", "order-8", "--timeout", "0")
-    assert message == "Error: order order-8 has no payment; awaited: a payment; the clock runs at speed 1\n"
+    assert message == "Error: the order has no payment; awaited: a payment; the clock runs at speed 1\n"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_other_runners_show_it_once(
     failing = TEST.replace("BODY", f"{CREATE}  assert.equal(1, 2);").replace("test(", f"{LATE}\ntest(", 1)
     name = write_test(project, converted(f'{failing}import assert from "node:assert";'))
     script = f"npm install --ignore-scripts --no-audit {package}; node_modules/.bin/{command} {name}"
-    ended = run(project, "/bin/sh", "-c", script)
+    ended = run(project, "/bin/sh", "-c", script, NO_COLOR="1")
     printed = ended.stdout + ended.stderr
     assert printed.count('\npaymock: "a late test" was ended by its runner') == 1, printed
     told = printed.rpartition("FAIL")[2]

@@ -231,7 +231,7 @@ def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
 
 @pytest.mark.nightly
 def test_what_the_page_on_extending_shows_works_and_passes_lint(tmp_path: Path) -> None:
-    for name in ("docs", "lock", "scripts", "src", "tests"):
+    for name in ("docs", "examples", "lock", "scripts", "src", "tests"):
         left_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(markdown.ROOT / name, tmp_path / name, ignore=left_out)
     for name in ("CONTRIBUTING.md", "README.md", "pyproject.toml"):

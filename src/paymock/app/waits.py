@@ -83,8 +83,9 @@ class Waits:
         data = await in_slices(map(public_entry, reversed(matching.entries)))
         message: str | UnsetType = UNSET
         if len(data) < count:
-            names = "operation", "order_id", "payment_id", "shown", "after"
-            given = [f"{name}={value}" for name in names if (value := getattr(query, name)) is not None]
+            free = "order_id", "payment_id", "after"  # whose values may be a secret: no reply repeats them
+            given = [f"{name}={value}" for name in ("operation", "shown") if (value := getattr(query, name))]
+            given += [f"that {name}" for name in free if getattr(query, name) is not None]
             conditions = f" with {', '.join(given)}" if given else ""
             clock = _clock((await self._sandboxes.snapshot(sandbox)).clock)
             message = f"{len(data)} of {count} awaited requests{conditions} have come; {clock}"
@@ -149,7 +150,7 @@ class Waits:
         if reached:
             return ended
         clock = (await self._sandboxes.snapshot(sandbox)).clock
-        standing = payment.standing if payment else f"order {order_id} has no payment"
+        standing = payment.standing if payment else "the order has no payment"
         awaited = status or ("a payment" if order_id else "the next change")
         reason = f"{ahead}; {_clock(clock)}" if possible else ", which can no longer come"
         message = f"{standing}; awaited: {awaited}{reason}"

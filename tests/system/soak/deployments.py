@@ -52,7 +52,10 @@ class Deployment:
 
     @property
     def log_output(self) -> str:
-        return self.log.read_text(encoding="utf-8")[self.banner_length :]
+        """What it has logged, but for the warnings of a cut."""
+        text = self.log.read_text(encoding="utf-8")[self.banner_length :]
+        warned = "Warning: The store " if self.cuts else None
+        return "".join(line for line in text.splitlines(keepends=True) if not warned or warned not in line)
 
     def explains(self, reply: UnexpectedReply) -> bool:
         """Whether a reply is a refusal caused by a cut or a stall."""
