@@ -61,9 +61,9 @@ def run(*, short: bool) -> Iterator[Figure]:
 def _stop_figure() -> Figure:
     results = [_in_folder(partial(stop_busy_server, case)) for case in CASES]
     text = (
-        f"{len(results)} stops, {max(result.seconds for result in results):.1f} s at most; all of "
+        f"{len(results)} stops, {max(result.seconds for result in results):.1f} s at most; all "
         f"{sum(result.before + result.during for result in results)} acknowledged payments kept, "
-        f"{sum(result.during for result in results)} of them acknowledged during the stop"
+        f"{sum(result.during for result in results)} of them from the stop itself"
     )
     violations = [
         f"{result.name}: {violation}"

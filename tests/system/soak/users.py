@@ -108,11 +108,15 @@ class User:
         return reply
 
     def _rule(self) -> None:
-        """Add a rule that is for another operation than all others of this user, and let it apply."""
+        """Add a rule that is for another operation than all others of this user, and let it apply.
+
+        A rule whose creation was answered 503 in a cut may be stored, so rules are deleted first.
+        """
+        if self._send([204], "DELETE", "/_mock/faults") is None:
+            return
         if self._send([201], "POST", "/_mock/faults", b'{"fault": "drop", "operation": "listChains"}'):
             for status in (0, 200):
                 self._send([status], "GET", "/v1/chains")
-            self._send([204], "DELETE", "/_mock/faults")
 
     def _garbage(self) -> None:
         with closing(self._open(b"\x16\x03\x01 no HTTP at all\r\n\r\n")) as connection:
