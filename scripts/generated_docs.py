@@ -149,7 +149,7 @@ def _dependency_table() -> str:
     return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
-def _recipe(framework: str) -> str:
+def _framework_recipe(framework: str) -> str:
     return f"```python\n{markdown.read(f'examples/frameworks/test_{framework}.py')}```"
 
 
@@ -195,7 +195,10 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/deploy.md", "metrics"): _metrics,
     ("CONTRIBUTING.md", "groups"): _groups,
     ("docs/dependencies.md", "dependencies"): _dependency_table,
-    **{("docs/testing.md", name): partial(_recipe, name) for name in ("fastapi", "django", "celery")},
+    **{
+        ("docs/testing.md", name): partial(_framework_recipe, name)
+        for name in ("fastapi", "django", "celery")
+    },
     ("docs/verify.md", "rules"): _judge_rules,
     ("docs/verify.md", "frequencies"): _judge_faults,
     ("docs/verify.md", "score"): _judge_score,

@@ -64,6 +64,8 @@ GUESSES = {
     "clock 10": (0, "  speed 10\n"),
     "clock freeze": (0, "  frozen\n"),
     "clock x10": (0, "  speed 10\n"),
+    "clock 10x": (0, "  speed 10\n"),
+    "clock x10x": (2, "'x10x' is not a speed factor"),
     "clock ten": (2, "'ten' is not a speed factor from 0 to 10,000, freeze, or a time like 2024-02-29T"),
     "next review": (1, "the nearest is overpaid_review or manual_review"),
     "clock 2024-02-29T12:00Z": (1, "sandbox_not_empty: A clock is set only while its sandbox"),

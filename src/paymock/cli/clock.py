@@ -30,7 +30,9 @@ class _Speed(Number):
     like = ", freeze, or a time like 2024-02-29T12:00Z"
 
     def parse(self, text: str) -> float:
-        return 0.0 if text == "freeze" else super().parse(text.strip("x"))  # x10
+        # x10 and 10x are words of other programs
+        factor = text.removeprefix("x") if text.startswith("x") else text.removesuffix("x")
+        return 0.0 if text == "freeze" else super().parse(factor)
 
 
 _SPEED = _Speed(0, MAX_SPEED)

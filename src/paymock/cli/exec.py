@@ -69,7 +69,9 @@ def exec(  # noqa: A001 - the name of the command
         variables["PAYMOCK_API_KEY"] = keys[0]
     elif not keys and not OPEN_KEY.fullmatch(variables.get("PAYMOCK_API_KEY", "")):
         variables.pop("PAYMOCK_API_KEY", None)
-    variables["PATH"] = os.pathsep.join(filter(None, [variables.get("PATH", os.defpath), str(_own_folder())]))
+    variables["PATH"] = os.pathsep.join(
+        filter(None, [variables.get("PATH", os.defpath), str(_command_folder())])
+    )
     module = [] if hasattr(sys, "frozen") else ["-P", "-m", "paymock"]  # frozen: scripts/binary
     arguments = ["--ready-file", "-", "--exit-on-stdin-close", *ctx.obj]
     with subprocess.Popen(  # noqa: S603 - the end of the block closes its standard input, and waits for it
@@ -114,7 +116,7 @@ def exec(  # noqa: A001 - the name of the command
         ctx.exit(status if status >= 0 else 128 - status)
 
 
-def _own_folder() -> Path:
+def _command_folder() -> Path:
     """A folder with a `paymock` that is this program, whose file has another name if it was downloaded."""
     program = Path(sys.executable)
     if not hasattr(sys, "frozen") or program.stem == "paymock":

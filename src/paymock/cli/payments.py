@@ -84,7 +84,7 @@ _complete_asset = completion(
 )
 
 
-def _check_case(ctx: click.Context, param: click.Parameter, asset: str | None) -> str | None:
+def _check_asset_case(ctx: click.Context, param: click.Parameter, asset: str | None) -> str | None:
     known = set().union(*catalog().values())
     if asset and asset not in known and asset.upper() in known:
         raise click.BadParameter(f"{asset!r} is none: did you mean {asset.upper()!r}?")
@@ -114,7 +114,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 @click.option("--chain", default="bsc", shell_complete=_complete_chain, help="Chain of the payment.")
 @click.option(
     "--asset",
-    callback=_check_case,
+    callback=_check_asset_case,
     shell_complete=_complete_asset,
     help="Asset of the payment. [default: USDT, or the first token of the chain]",
 )
@@ -240,7 +240,7 @@ def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filt
 @click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, in place of AMOUNT.")
 @click.option(
     "--asset",
-    callback=_check_case,
+    callback=_check_asset_case,
     shell_complete=_complete_asset,
     help="Asset of the deposit. [default: the asset of the payment]",
 )

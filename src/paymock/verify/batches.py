@@ -160,7 +160,7 @@ async def run_batches(runner: Runner, batches: Iterable[Batch], *, waits: bool =
     if waits:
         await until(lambda: runner.active.keys().isdisjoint(orders))
     if ledger.forgets:
-        note = "the application forgets at a crash what it has delivered: see docs/crash-safety.md"
+        note = "the application forgets at a crash what it has delivered: record both in one transaction"
         ledger.notes[note] = None
 
 
