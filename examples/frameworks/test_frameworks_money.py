@@ -40,7 +40,7 @@ def test_no_fault_loses_money_of_the_shop_with_django(client, paymock, settings)
 def test_no_fault_loses_money_of_the_shop_with_celery(paymock):
     app.conf.update(payments_url=paymock.url, payments_api_key=paymock.api_key, payments_timeout=0.3)
     app.conf.update(broker_url="memory://", broker_transport_options={"polling_interval": 0.01})
-    create_payment.default_retry_delay = follow.default_retry_delay = 0.1
+    create_payment.default_retry_delay = follow.default_retry_delay = 0.5
     with start_worker(app, perform_ping_check=False, shutdown_timeout=60, pool="threads", concurrency=8):
         report = verify(paymock, order=order, deliveries=delivered.count)
     assert report.verdict == "SAFE", str(report)

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def commands(example: str) -> tuple[str, str]:
 def run(command: str, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What becomes of a command of an example, in a copy of it; `options` are those of pytest."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return subprocess.run(
+    with subprocess.Popen(
         ["/bin/sh", "-eu", "-c", command],
         cwd=folder,
         env=environment(
@@ -66,9 +67,14 @@ def run(command: str, folder: Path, *options: str, **variables: str) -> subproce
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=480,
-        check=False,
-    )
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=480)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # what the shell has started goes on otherwise
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output)
 
 
 @each_example("frameworks", "javascript")
