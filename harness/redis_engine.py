@@ -131,6 +131,14 @@ class RedisSentinel(RedisEngine):
         """Take an engine for down after so long; on a busy machine, one that is up can be silent for 1 s."""
         self.execute("SENTINEL", "SET", "paymock", "down-after-milliseconds", round(seconds * 1000))
 
+    def hold_writes(self) -> None:
+        """Let no write be executed any more, and wait until the replica has all that were."""
+        master = self.master()
+        [replica] = [node for node in self.nodes if node is not master]
+        master.execute("CLIENT", "PAUSE", ENGINE_TIMEOUT_SECONDS * 1000, "WRITE")
+        sent = master.info("master_repl_offset")
+        wait_until(lambda: replica.info("slave_repl_offset") >= sent, ENGINE_TIMEOUT_SECONDS)
+
     def replicates(self) -> bool:
         """Whether there is a replica that the Sentinel can promote."""
         try:

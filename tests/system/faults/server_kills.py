@@ -43,7 +43,7 @@ class Case(NamedTuple):
     kills_server: bool = True
     kills_engine: bool = False
     has_sentinel: bool = False
-    """Then a replica takes over. What it had not received would be lost: on one machine, hardly anything."""
+    """Then a replica takes over. What it had not received would be lost, so it receives all before."""
 
 
 CASES = (
@@ -73,6 +73,8 @@ def kill_servers(case: Case, rounds: int, seed: int, folder: Path) -> Result:
             victims: list[RestartableServer | RedisEngine] = [server] if case.kills_server else []
             if case.kills_engine and engine:
                 victims.append(sentinel.master() if sentinel else engine)
+            if sentinel:
+                sentinel.hold_writes()
             choice.shuffle(victims)
             for victim in victims:
                 victim.kill()
