@@ -150,7 +150,7 @@ def of_served(url: str, start: str) -> list[str]:
     ]
 
 
-def check_served(case: Case, **variables: str) -> None:
+def check_served(case: Case) -> None:
     """Judge a shop in processes of its own. One fault is enough where it is not what finds the bug."""
     serve = shlex.join([sys.executable, "-m", "tests.verify.shops.serve", case.name])
     arguments = of_served(
@@ -158,7 +158,7 @@ def check_served(case: Case, **variables: str) -> None:
     )
     shortened = ("--fault", "drop", "--settle", "5") if case.options else ()
     scenarios = [f"--scenario={name}" for name in case.scenarios or ()]
-    report = judged_by_command(*arguments, *scenarios, *case.options, *shortened, **variables)
+    report = judged_by_command(*arguments, *scenarios, *case.options, *shortened)
     broken = {rule for rule, verdict in report["rules"].items() if verdict == "broken"}
     assert report["verdict"] == case.verdict, report
     assert case.rules <= broken if case.rules else not broken, report
@@ -175,7 +175,7 @@ def test_the_verdict_is_the_same_every_time_while_the_machine_is_busy(name: str)
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         for _ in range(10):
-            check_served(SHOPS[name], STEP_SECONDS="0.03")  # the judge, too, is slower than usual
+            check_served(SHOPS[name])
     finally:
         for process in busy:
             process.kill()
