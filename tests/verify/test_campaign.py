@@ -219,6 +219,26 @@ def test_what_a_crash_costs_is_told_with_the_moment(paymock: Sandbox) -> None:
     assert ("=crash" in finding.token, "is killed" in finding.faults[0]) == (True, True)
 
 
+@pytest.mark.ci
+def test_kills_that_all_come_before_the_goods_go_out_prove_nothing(
+    paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "_AT_ONCE", 2)  # the first come before the next tick
+    with Poller(paymock.url, paymock.api_key) as shop:
+        shop.http.timeout = httpx.Timeout(0.05)
+        report = verify(
+            paymock,
+            order=shop.order,
+            deliveries=shop.deliveries,
+            tick=shop.tick,
+            crash=lambda: None,
+            only="happy_path/deliveries=crash",
+            settle=0.05,
+        )
+    assert report.verdict == "UNDETERMINED", str(report)
+    assert report.undetermined == ["happy_path/deliveries=crash: each kill came before goods had gone out"]
+
+
 class FailsToPoll(Poller):
     def tick(self) -> None:
         raise RuntimeError("the database is locked")

@@ -10,6 +10,7 @@ from itertools import cycle, islice
 from math import inf
 from threading import Barrier, BrokenBarrierError
 
+from paymock.client.http import monotonic
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
 from paymock.verify.oracle import is_due
 from paymock.verify.pacing import Pacing
@@ -26,6 +27,7 @@ _TICKED_SECONDS = 0.4  # so long an outage lasts where the judge's ticks make ea
 _GATE_SECONDS = 0.25  # so long a reply is held if the application is not killed: a client may wait no longer
 _GATHER_SECONDS = 3.0  # so long is waited for what a moment needs, such as a request to hold
 _STAND_SECONDS = 30.0  # so long is waited until orders stand or have ended
+_CLOSER = 0.001  # so many seconds a kill comes earlier or later, once others were before and after a delivery
 
 SIDE_BY_SIDE = Batch("*", "orders", "40x")  # orders without a fault: what they break, no fault has caused
 HALF_OUTAGE = Batch("*", "outage", "half; truncate=20")
@@ -182,7 +184,9 @@ def _some_polls(pacing: Pacing, least: float = _GATHER_SECONDS) -> float:
     return max(least, 3 * (pacing.patience.pace or 0.0))
 
 
-def _hold(gates: Rules, orders: Iterable[Trial], operation: str, fault: str = "hold", times: int = 1) -> None:
+def _hold(
+    gates: Rules, orders: Iterable[Trial], operation: str, fault: str = "hold", times: int | None = 1
+) -> None:
     for one in orders:
         gates.add(fault, operation=operation, order_id=one.order.order_id, times=times)
 
@@ -305,6 +309,8 @@ async def _read_at_once(runner: Runner, batch: Batch, gates: Rules) -> list[Stan
 async def _crash(runner: Runner, batch: Batch, gates: Rules) -> list[Standing]:
     """Run orders up to a moment, and kill the application then."""
     moment = batch.action.partition("+")[2]
+    if batch.target == "deliveries":
+        return await _crash_around_deliveries(runner, batch, gates)
     if batch.target == "parked":
         orders = await _park(runner, batch, _PARKED)
     elif batch.target == CREATE_PAYMENT:
@@ -325,22 +331,60 @@ async def _crash(runner: Runner, batch: Batch, gates: Rules) -> list[Standing]:
 
 
 async def _become_due(runner: Runner, batch: Batch, gates: Rules) -> list[Standing]:
-    """Let goods become due, up to the first reply that shows it, held or sent, or the first delivery."""
+    """Let goods become due, up to the first reply that shows it, held or sent."""
     orders, ledger, pacing = await _park(runner, batch, _AT_ONCE), runner.ledger, runner.pacing
-    is_held = batch.at is not None and batch.action in ("crash", "crash+one")
+    is_held = batch.action in ("crash", "crash+one")
     if is_held:
         _hold(gates, orders, GET_PAYMENT)
-    due = batch.at or ledger.baselines[batch.scenario].due_age(runner.options.fulfil_at) or 0.0
     for one in orders:
-        one.move_to(due)
+        one.move_to(batch.at or 0.0)
     if is_held:
         is_reached = await _are_held(runner, gates, len(orders))
     else:
         is_reached = await _until(runner, lambda: any(map(Standing.shows_due, orders)), _some_polls(pacing))
     if not is_reached:
         ledger.undetermined[batch.token] = f"{batch.token}: its moment never came"
-    if batch.target == "deliveries":
-        await _until(runner, orders[0].is_delivered)
+    return orders
+
+
+async def _crash_around_deliveries(runner: Runner, batch: Batch, gates: Rules) -> list[Standing]:
+    """Kill the application as it delivers one order after the other: later if no goods had gone out at the
+    last kill, or else earlier, in ever smaller steps. So one falls between a delivery and its record, however
+    busy the machine is. It is undetermined where all fell on the same side.
+    """
+    ledger, pacing, orders = runner.ledger, runner.pacing, list[Standing]()
+    due = ledger.baselines[batch.scenario].due_age(runner.options.fulfil_at) or 0.0
+    delay, step, deadline = 0.0, _CLOSER, monotonic() + _STAND_SECONDS
+    latest, was_delivered = max(_GATHER_SECONDS, 2 * pacing.patience.lag), False
+    # The earliest kill of others may be late: they stop the application in their own way.
+    sides = set() if isinstance(runner.service, Service) else {False}
+    while len(orders) < _AT_ONCE and not runner.is_over and (len(sides) < 2 or monotonic() < deadline):
+        [one] = await _park(runner, batch, 1)
+        orders.append(one)
+        _hold(gates, [one], GET_PAYMENT, times=None)
+        one.move_to(due)
+        is_held = await _are_held(runner, gates)
+        if delay > _GATE_SECONDS:
+            gates.close()
+            await _until(runner, lambda: False, delay - _GATE_SECONDS)  # it may take further ticks to deliver
+        with closing(Rules(pacing.sandbox)) as until_asked:
+            _hold(until_asked, [one], GET_PAYMENT, times=None)  # what starts again delivers nothing yet
+            gates.close()
+            time.sleep(min(delay, _GATE_SECONDS))
+            _kill(runner, [one], gates)
+            call = pacing.application.count_deliveries(one.order.order_id)
+            is_delivered = call.exception() is None and call.result() > 0
+        one.is_released = True
+        if is_held and call.exception() is None:
+            sides.add(is_delivered)
+            step = max(_CLOSER, step / 2) if is_delivered or was_delivered else 2 * step
+            delay = min(latest, max(0.0, delay + (-step if is_delivered else step)))
+            was_delivered = is_delivered
+        if ledger.forgets:
+            break
+    if len(sides) < 2 and not ledger.forgets and not runner.is_over:
+        came = "after its goods had gone out" if any(sides) else "before goods had gone out"
+        ledger.undetermined[batch.token] = f"{batch.token}: each kill came {came}"
     return orders
 
 

@@ -152,7 +152,7 @@ class Batch:
             "end": f"{killed}, and all payments end before it starts",
             "": f"{killed} {reply}",
             "parked=crash": killed,
-            "deliveries=crash": f"{killed} 0 ms after the first delivery",
+            "deliveries=crash": f"{killed} shortly before or after a delivery",
         }
         clause = clauses.get(f"{self.target}={self.action}") or clauses.get(self.kind) or clauses.get(moment)
         is_order, read = self.target == "order", f"the first `{operation}` that shows the state at {at} s"
