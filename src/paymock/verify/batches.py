@@ -383,8 +383,9 @@ async def _crash_around_deliveries(runner: Runner, batch: Batch, gates: Rules) -
         if ledger.forgets:
             break
     if len(sides) < 2 and not ledger.forgets and not runner.is_over:
-        came = "after its goods had gone out" if any(sides) else "before goods had gone out"
-        ledger.undetermined[batch.token] = f"{batch.token}: each kill came {came}"
+        side = "after its goods had gone out" if any(sides) else "before goods had gone out"
+        came = f"each kill came {side}" if sides else "its moment never came"
+        ledger.undetermined[batch.token] = f"{batch.token}: {came}"
     return orders
 
 
