@@ -143,7 +143,7 @@ class MemoryStore:
             self._free(old.values)
             self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
             old.kinds.clear()
-        self._reset_states[sandbox] = new_state
+        self._reset_states[sandbox] = _compact(new_state)
         return True
 
     async def time(self) -> int | None:
