@@ -67,7 +67,12 @@ class LogBuffer:
 
     async def _write_all(self, entries: dict[tuple[str, str, int], list[Entry]]) -> None:
         try:
-            await asyncio.gather(*(self._write(*log, batch) for log, batch in entries.items()))
+            writes = (self._write(*log, batch) for log, batch in entries.items())
+            if self._until_read:  # in memory, a task for each would take more room than the entries
+                for write in writes:
+                    await write
+            else:
+                await asyncio.gather(*writes)
         finally:
             self._writing = None
             if self._entries and not self._until_read:
