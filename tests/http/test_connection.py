@@ -24,6 +24,7 @@ from tests.support.virtual_time import run
 
 READ = raw.request("GET", "/read")
 WAITS = raw.request("GET", "/waits")
+BODY = raw.request("POST", "/read", {}, b"body")
 MALFORMED = b"no request\r\n\r\n"
 
 
@@ -235,3 +236,47 @@ async def test_a_refusal_of_head_has_no_body(data: bytes) -> None:
     connection = Connection(Echo())
     connection.send(data)
     assert connection.transport.written.endswith(b"\r\n\r\n")
+
+
+LATE = {
+    "after an idle time": (b"", 70, READ),
+    "on a connection that is idle again": (READ, 70, READ),
+    "after a head in two parts": (READ[:9], 9, READ[9:]),
+    "after a body in two parts": (BODY[:-1], 14, BODY[-1:]),
+    "behind another one": (b"", 70, WAITS + READ),
+}
+"""What comes first, how many seconds before the rest, and that."""
+
+
+@pytest.mark.parametrize("when", LATE)
+async def test_no_deadline_ends_a_request_that_is_answered(when: str) -> None:
+    class Slow(Echo):
+        async def respond(self, request: Request) -> EncodedResponse:
+            answer = await super().respond(request)
+            await asyncio.sleep(60)
+            return answer
+
+    first, seconds, rest = LATE[when]
+    connection = Connection(Slow())
+    connection.send(first)
+    if first is READ:
+        await asyncio.sleep(60)
+    await asyncio.sleep(seconds)
+    connection.send(rest)
+    await asyncio.sleep(120.1)
+    assert {*connection.statuses} == {200}
+    assert connection.protocol._request is None
+    await asyncio.sleep(75)
+    assert connection.transport.closed
+
+
+async def test_each_request_has_the_whole_time_for_its_head_and_for_its_body() -> None:
+    connection = Connection(Echo())
+    for first, second, seconds in ((READ[:9], READ[9:], 9), (BODY[:-1], BODY[-1:], 14)):
+        connection.send(first)
+        for _ in range(3):
+            await asyncio.sleep(seconds)
+            connection.send(second + first)
+        connection.send(second)
+    await turns()
+    assert connection.statuses == [200] * 8

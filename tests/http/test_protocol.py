@@ -1,5 +1,7 @@
 """HTTP as it comes over the wire: limits of size and time, malformed requests, and what is merely seldom."""
 
+import asyncio
+import io
 import json
 import socket
 import struct
@@ -8,10 +10,15 @@ import pytest
 
 from harness.polling import wait_until
 from paymock.http.protocol import HttpProtocol
+from paymock.settings import Settings
+from paymock.stores.memory import MemoryStore
 from tests.support import raw
 from tests.support.client import order
+from tests.support.clock import ManualClock
 from tests.support.creation import AUTHORIZED, GET, creation, stored
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer, applications, running_server
+from tests.support.transport import Connection
+from tests.support.virtual_time import run
 
 MAX_BODY = 64 * 1024
 
@@ -73,6 +80,33 @@ def test_a_stop_waits_for_a_request_whose_client_has_left() -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wait_until(lambda: not len(server.state.connections))
     assert stored(server)
+
+
+SUFFERS = {
+    "wait": ("/_mock/requests/wait?operation=createPayment&timeout=60", [200]),
+    "delay=30000": ("/v1/chains", [200]),
+    "hang": ("/v1/chains", []),
+    "hold": ("/v1/chains", [200]),
+}
+"""What takes up to a minute: its path, and the replies."""
+
+
+@pytest.mark.parametrize("what", SUFFERS)
+def test_the_idle_limit_of_a_connection_ends_no_request_that_waits(what: str) -> None:
+    async def statuses() -> list[int]:
+        connection = Connection(applications(Settings(), MemoryStore(), ManualClock(), io.StringIO())[0])
+        path, _ = SUFFERS[what]
+        if what == "hold":
+            headers = {**AUTHORIZED, "Content-Type": "application/json"}
+            connection.send(raw.request("POST", "/_mock/faults", headers, b'{"fault": "hold"}'))
+        await asyncio.sleep(HttpProtocol.KEEP_ALIVE_SECONDS - 5)
+        headers = AUTHORIZED if what in {"wait", "hold"} else {**AUTHORIZED, "X-Mock-Fault": what}
+        connection.send(raw.request("GET", path, headers))
+        await asyncio.sleep(HttpProtocol.KEEP_ALIVE_SECONDS)
+        return connection.statuses
+
+    expected = SUFFERS[what][1]
+    assert run(statuses()) == ([201, *expected] if what == "hold" else expected)
 
 
 SLOW = {

@@ -32,22 +32,28 @@ class RunningServer:
     metrics: str | None
 
 
+def applications(
+    settings: Settings, store: MemoryStore, clock: ManualClock, log: io.StringIO
+) -> list[Application]:
+    """Those of a server, one for each address."""
+    metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
+    request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
+    return create_applications(settings, store, metadata, clock, request_log)
+
+
 @contextmanager
 def running_server(settings: Settings | None = None, grace: float = GRACE_SECONDS) -> Iterator[RunningServer]:
     """Serves on a free port until the block ends; then requests in progress have `grace` seconds."""
     settings = settings or Settings(port=0)
-    clock, log = ManualClock(), io.StringIO()
-    store = MemoryStore()
-    metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
-    request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    applications = create_applications(settings, store, metadata, clock, request_log)
+    clock, log, store = ManualClock(), io.StringIO(), MemoryStore()
+    created = applications(settings, store, clock, log)
     listeners = [Listener(address) for address in settings.addresses]
     ready = threading.Event()
-    server = Server(applications, listeners, ready.set, grace=grace)
+    server = Server(created, listeners, ready.set, grace=grace)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert ready.wait(60), "the server did not start"
-    url, port, app = listeners[0].url, listeners[0].port, applications[0]
+    url, port, app = listeners[0].url, listeners[0].port, created[0]
     metrics = listeners[1].url + METRICS_PATH if listeners[1:] else None
     try:
         yield RunningServer(url, port, clock, store, app, server.states[0], log, metrics)

@@ -259,7 +259,8 @@ class HttpProtocol(asyncio.Protocol):
         data = data[size:]
         self._reader, self._buffer = begin_body(request, data)
         self._request, self._answered, request.client = request, False, self
-        self._searched, self._skipped, self._phase = 0, 0, _REPLY
+        self._searched, self._skipped = 0, 0
+        self._phase, self._deadline = _REPLY, math.inf
         if self._reader is None and not self.used:
             self._state.connections.mark_used(self)
         answering = self._state.app.respond(request)
