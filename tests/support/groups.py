@@ -69,6 +69,7 @@ GROUPS = {
         frozenset({"deployment", "own_engine", "shared_engine"}),
         "tests/stores/redis/",
     ),
+    "ruby": Group("nightly", "ruby", {"ruby": "ruby"}),
 }
 
 
