@@ -1,120 +1,120 @@
-"""Cost of open pages for a server: when nothing changes, and while payments are created.
+"""Cost of open pages for a server on which nothing changes, and for the requests of other keys.
 
-    python -m benchmarks.pages [--pages N] [--seconds S] [--rounds R]
+    python -m benchmarks.pages [--pages N] [--payments N] [--seconds S]
 
-Opens the event streams of N pages (default 200), half of them dashboards and half checkouts, on 20 sandboxes.
-Measures the CPU time of the server for S seconds (default 20) while nothing changes, with frozen clocks and
-with running clocks and completed payments. Then measures the rate of creations without pages, with pages on
-other sandboxes and with pages on the same sandbox, in R rounds (default 5). Needs wrk and taskset.
+On each store, N dashboards (default 100) of one sandbox with so many payments (default 5,000) poll the clock
+once a second, as their scripts do. Prints the CPU time of the server without pages and with them, each for S
+seconds (default 20), and how long a read with another key takes then. Needs taskset and redis-server.
 """
 
 import argparse
-import json
+import asyncio
 import statistics
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
 
-from benchmarks.load import measure_load, paymock, require_tools
-from harness.api_client import API_KEY, ORDER, call, event_streams
-from harness.load import create_load
+from benchmarks.load import paymock, require_tools
+from benchmarks.payments import create_payments
+from harness.api_client import request_headers
+from harness.load import STORED_KEY
+from harness.redis_engine import DURABLE, redis_server
 from harness.server_process import ServerProcess
 
-SANDBOXES = 20
-PAYMENTS = 5
-"""In each sandbox."""
-
-COMPLETION_SECONDS = 3_600
-
-SETTLE_SECONDS = 1.0
-"""After this time the work of opening the pages is done."""
+READS_PER_SECOND = 20
+SETTLE_SECONDS = 2.0
+"""After this time the server is idle again."""
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=200)
+    parser.add_argument("--pages", type=int, default=100)
+    parser.add_argument("--payments", type=int, default=5_000)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    require_tools("wrk", "taskset")
-    with paymock() as server:
-        keys = [f"mk_test_page_{number}" for number in range(SANDBOXES)]
-        payments = {
-            key: [create_payment(server.url, key, number) for number in range(PAYMENTS)] for key in keys
-        }
-        idle(server, keys, payments, options.pages, options.seconds)
-        busy(server, keys, payments, options.pages, options.rounds)
-
-
-def idle(
-    server: ServerProcess, keys: Sequence[str], payments: dict[str, list[str]], pages: int, seconds: float
-) -> None:
-    """Print the cost of open pages while nothing changes, in percent of a core."""
-    for key in keys:
-        call(server.url, key, "PUT", "/_mock/clock", {"speed": 0})
-    print(f"no page, clocks frozen      {share(server, seconds):6.2f} % of a core")
-    with open_pages(server, paths(keys, payments, pages)):
-        print(f"{pages} pages, clocks frozen   {share(server, seconds):6.2f} % of a core", flush=True)
-        for key in keys:
-            call(server.url, key, "POST", "/_mock/clock/advance", {"seconds": COMPLETION_SECONDS})
-            call(server.url, key, "PUT", "/_mock/clock", {"speed": 1})
-        print(f"{pages} pages, clocks running  {share(server, seconds):6.2f} % of a core", flush=True)
-
-
-def busy(
-    server: ServerProcess, keys: Sequence[str], payments: dict[str, list[str]], pages: int, rounds: int
-) -> None:
-    """Print the effect of open pages on the rate of creations."""
-    same = [(API_KEY, "/_mock/events")] * pages
-    cases = {
-        "no page": [],
-        f"{pages} on other sandboxes": paths(keys, payments, pages),
-        "1 on this": same[:1],
-    }
-    cases[f"{pages} on this"] = same
-    rates: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
-        for name, streams in cases.items():
-            with open_pages(server, streams):
-                rates[name].append(measure_load(server, 2, create_load()).rate)
-            call(server.url, API_KEY, "POST", "/_mock/reset")
-    base = statistics.median(rates["no page"])
-    for name, measured in rates.items():
-        rate = statistics.median(measured)
-        print(f"creations, {name:<24} {rate:8.0f} per second, {rate / base:.2f}")
-
-
-def paths(keys: Sequence[str], payments: dict[str, list[str]], pages: int) -> list[tuple[str, str]]:
-    """The API key and the path of each page's event stream."""
-    streams = []
-    for number in range(pages):
-        key = keys[number % len(keys)]
-        payment = payments[key][number % PAYMENTS]
-        streams.append((key, "/_mock/events" if number % 2 else f"/checkout/{payment}/events"))
-    return streams
+    require_tools("taskset", "redis-server")
+    print("store    pages   % of a core   another key's read: p50 µs   p99 µs")
+    for store in ("memory", "sqlite", "redis"):
+        with ExitStack() as stack:
+            server = stack.enter_context(paymock("--store", stack.enter_context(new_store(store))))
+            create_payments(server.url, options.payments)
+            for pages in (0, options.pages, 0, options.pages):
+                with open_pages(server, pages):
+                    time.sleep(SETTLE_SECONDS)
+                    share = idle_share(server, options.seconds)
+                    p50, p99 = read_times(server, options.seconds)
+                print(f"{store:<8} {pages:>5}   {share:>11.2f}   {p50:>26,.0f}   {p99:>6,.0f}", flush=True)
 
 
 @contextmanager
-def open_pages(server: ServerProcess, streams: Sequence[tuple[str, str]]) -> Iterator[None]:
-    """Keep the event streams open, and wait until the server is idle again, before and after."""
-    with event_streams(server.url, streams):
-        time.sleep(SETTLE_SECONDS)
+def new_store(name: str) -> Iterator[str]:
+    """The URL of an empty store."""
+    with ExitStack() as stack:
+        if name == "redis":
+            yield stack.enter_context(redis_server(*DURABLE)).url
+        elif name == "sqlite":
+            yield f"sqlite:///{Path(stack.enter_context(tempfile.TemporaryDirectory())) / 'store.db'}"
+        else:
+            yield "memory://"
+
+
+@contextmanager
+def open_pages(server: ServerProcess, number: int) -> Iterator[None]:
+    """Poll from so many connections, each once a second, within the block."""
+    loop = asyncio.new_event_loop()
+    address = urlsplit(server.url)
+    fields = {"Host": address.netloc, **request_headers(api_key=STORED_KEY)}.items()
+    lines = ["GET /_mock/clock HTTP/1.1", *(f"{name}: {value}" for name, value in fields), "", ""]
+    request = "\r\n".join(lines).encode()
+
+    async def page(place: int) -> None:
+        await asyncio.sleep(place / number)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        while True:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200"), head
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
+            await asyncio.sleep(1)
+
+    async def all_pages() -> None:
+        await asyncio.gather(*map(page, range(number)))
+
+    polling = loop.create_task(all_pages())
+    thread = Thread(target=lambda: loop.run_until_complete(asyncio.wait([polling])))
+    thread.start()
+    try:
         yield
-    time.sleep(SETTLE_SECONDS)
+        assert not number or not polling.done(), polling
+    finally:
+        loop.call_soon_threadsafe(polling.cancel)
+        thread.join()
+        loop.close()
 
 
-def share(server: ServerProcess, seconds: float) -> float:
+def idle_share(server: ServerProcess, seconds: float) -> float:
     """CPU usage of the server over so many seconds, in percent of a core."""
-    time.sleep(SETTLE_SECONDS)
     before = server.tree.cpu_seconds
     time.sleep(seconds)
     return (server.tree.cpu_seconds - before) / seconds * 100
 
 
-def create_payment(url: str, key: str, number: int) -> str:
-    """The id of a new payment of the sandbox."""
-    return str(call(url, key, "POST", "/v1/payments", json.loads(ORDER), f"benchmark-{number}")["id"])
+def read_times(server: ServerProcess, seconds: float) -> tuple[float, float]:
+    """The median and the 99th percentile of the duration of a read with another key, in microseconds."""
+    connection, taken = HTTPConnection(urlsplit(server.url).netloc), list[float]()
+    for _ in range(round(seconds * READS_PER_SECOND)):
+        time.sleep(1 / READS_PER_SECOND)
+        began = time.perf_counter()
+        connection.request("GET", "/v1/webhooks", headers=request_headers(api_key="mk_test_another"))
+        connection.getresponse().read()
+        taken.append((time.perf_counter() - began) * 1e6)
+    return statistics.median(taken), statistics.quantiles(taken, n=100)[98]
 
 
 if __name__ == "__main__":

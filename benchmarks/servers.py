@@ -4,8 +4,8 @@
 
 Each server has a port, and a wrk with 32 connections, of its own. The rates are those of all together: where
 there are fewer cores than processes they show nothing but the machine, and the CPU times tell how many cores
-each part needs. Then a browser follows a sandbox on each server, so that the engine tells it of each change;
-and at last so many servers are told as `--followed` says, of which one serves.
+each part needs. Then a request waits on each server, so that the engine tells it of each change; and at last
+so many servers are told as `--followed` says, of which one serves.
 """
 
 import argparse
@@ -48,10 +48,10 @@ def measure(servers: Sequence[ServerProcess], engine: RedisEngine, seconds: int,
 
 
 def follow(server: ServerProcess) -> HTTPConnection:
-    """Open an event stream, and return its connection."""
+    """Wait for a request that does not come, and return the connection."""
     connection = HTTPConnection(urlsplit(server.url).netloc)
-    connection.request("GET", "/_mock/events", headers={"Authorization": f"Bearer {STORED_KEY}_idle"})
-    connection.getresponse().read(1)
+    path = "/_mock/requests/wait?timeout=60"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {STORED_KEY}_idle"})
     return connection
 
 

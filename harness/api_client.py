@@ -1,12 +1,9 @@
-"""Sample requests to the API, and a minimal client for setup and for open event streams."""
+"""Sample requests to the API, and a minimal client for setup."""
 
 import json
-import socket
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,19 +34,3 @@ def call(
     with urllib.request.urlopen(urllib.request.Request(url + path, data, headers, method=method)) as reply:
         text = reply.read()
     return json.loads(text) if text else {}
-
-
-@contextmanager
-def event_streams(url: str, streams: Sequence[tuple[str, str]]) -> Iterator[list[socket.socket]]:
-    """An open connection for each API key and path of an event stream. Nothing is read from them."""
-    address = urlsplit(url)
-    with ExitStack() as stack:
-        connections = []
-        for api_key, path in streams:
-            connection = socket.create_connection((address.hostname, address.port), 60)
-            connections.append(stack.enter_context(connection))
-            head = f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {api_key}\r\n\r\n"
-            connection.sendall(head.encode())
-            status = connection.recv(12, socket.MSG_WAITALL)
-            assert status == b"HTTP/1.1 200", (path, status)
-        yield connections

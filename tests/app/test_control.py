@@ -44,7 +44,7 @@ async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch)
         lambda: app.control.payments(SANDBOX, ListPayments(status=PaymentStatus.FAILED)),
         lambda: app.control.journal.newest(SANDBOX, ListRequests(limit=30)),
         lambda: app.control.story(SANDBOX, ReadStory()),
-        lambda: anext(app.control.feed.follow(SANDBOX)),
+        lambda: app.control.revisions.clock(SANDBOX),
         lambda: app.control.payment(SANDBOX, listed[0].id),
     ]
 

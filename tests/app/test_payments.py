@@ -76,8 +76,6 @@ NEED_THE_STORE = [
     ("GET", f"{PAYMENT}/attempts"),
     ("POST", "/v1/webhooks"),
     ("GET", "/v1/webhooks"),
-    ("GET", "/_mock/events"),
-    ("GET", f"{PAYMENT.replace('/v1/payments', '/checkout')}/events"),
     ("GET", "/readyz"),
 ]
 OPERATIONS = NEED_THE_STORE[:5]

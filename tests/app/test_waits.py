@@ -15,6 +15,7 @@ from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
 from paymock.rules.scenarios import PaymentStatus
+from paymock.sandbox.sandboxes import new_metadata
 from paymock.schemas.control import (
     Advance,
     AdvancePayment,
@@ -30,8 +31,9 @@ from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import RequestLog, encoded_entry
 from paymock.web.telemetry.exchange import Exchange, OperationResponse
+from tests.support.clock import NOON
 from tests.support.specification import COURSES
-from tests.support.stores import SharedStore, TellingStore
+from tests.support.stores import LateStore, SharedStore, TellingStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line, refusal
 
 LOG = RequestLog(None)
@@ -384,6 +386,56 @@ async def test_waits_that_end_together_let_others_in_between() -> None:
         await asyncio.sleep(0)
         counts.append(sum(end.done() for end in ends))
     assert max(later - earlier for earlier, later in pairwise(counts)) <= 20
+
+
+async def test_a_change_by_another_process_ends_a_wait_even_after_the_store_has_failed_once() -> None:
+    store = TellingStore()
+    one, other = UseCases(store), UseCases(store)
+    payment, _ = await one.create()
+    waiting = payment_wait(one, payment.id)
+    await other.control.advance(SANDBOX, Advance(seconds=5))
+    store.told.put_nowait(Change(SANDBOX))
+    assert (await waiting).reached
+
+
+async def test_no_change_is_missed_while_the_store_answers() -> None:
+    store = LateStore()
+    app = UseCases(store)
+    payment, _ = await app.create()
+    waiting = payment_wait(app, payment.id)
+    await asyncio.sleep(1)
+    store.holding = True
+    app.sandboxes.notifier.notify(SANDBOX)
+    await store.held.wait()
+    await app.control.advance(SANDBOX, Advance(seconds=5))
+    store.let_go.set()
+    assert (await waiting).reached
+
+
+async def test_after_the_machine_was_suspended_a_wait_ends_soon() -> None:
+    """The clock of the event loop stands still meanwhile. A deposit is observed after 5 seconds."""
+    app = UseCases(MemoryStore(), new_metadata(NOON, 1, "tests"))
+    payment, _ = await app.create()
+    waiting = payment_wait(app, payment.id)
+    await asyncio.sleep(1)
+    app.clock.advance(7)
+    assert (await waiting).reached
+    assert asyncio.get_running_loop().time() < 2
+
+
+async def test_who_leaves_amid_a_change_waits_no_more() -> None:
+    for turns in range(6):
+        app = UseCases(SharedStore())
+        payment, _ = await app.create()
+        leaving = payment_wait(app, payment.id)
+        await asyncio.sleep(1)
+        app.sandboxes.notifier.notify(SANDBOX)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        assert leaving.cancelled()
+        assert app.sandboxes.notifier.subscriptions == {}
 
 
 async def test_a_stop_ends_all_waits_at_once() -> None:

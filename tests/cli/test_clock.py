@@ -11,7 +11,7 @@ from tests.support.client import Api
 def test_advance_moves_the_sandbox(terminal: Terminal, api: Api) -> None:
     before = api.get("/_mock/clock").json()["now"]
     moved = terminal.json("advance", "45")
-    assert moved == api.get("/_mock/clock").json()
+    assert moved.items() <= api.get("/_mock/clock").json().items()
     assert moved["now"] > before
     assert re.fullmatch(r"20\S+Z  speed 1\n", terminal.text("advance", "0.5"))
 
@@ -36,7 +36,8 @@ def test_clock_shows_the_time_and_sets_it(terminal: Terminal, api: Api) -> None:
     assert terminal.json("clock", "2024-02-29T12:00+01:00")["now"] == "2024-02-29T11:00:00.000Z"
     assert terminal.json("clock") == api.get("/_mock/clock").json()
     assert re.fullmatch(r"20\S+Z  speed 2.5\n", terminal.text("clock", "2.5"))
-    assert terminal.json("clock", "freeze") == api.get("/_mock/clock").json()
+    frozen = terminal.json("clock", "freeze")
+    assert frozen.items() <= api.get("/_mock/clock").json().items()
 
 
 def test_a_payment_advances_until_the_application_has_read_it(terminal: Terminal, api: Api) -> None:

@@ -288,7 +288,12 @@ class Requests(RuleBasedStateMachine):
             payment.live(payment.now + milliseconds)
 
     def check_clock(self, reply: httpx.Response) -> None:
-        assert reply.json() == {"now": rfc3339(self.now), "speed": self.speed}
+        found = reply.json()
+        assert (found["now"], found["speed"]) == (rfc3339(self.now), self.speed)
+        payments = [(payment, payment.ahead()) for payment in self.payments.values()]
+        changes = [self.now + ahead[0].at - payment.now for payment, ahead in payments if ahead]
+        change = rfc3339(min(changes)) if changes else None
+        assert found.get("next_change_at", change) == change
 
     @precondition(lambda self: self.payments)
     @rule(which=ANY, milliseconds=SPANS)

@@ -30,7 +30,6 @@ from paymock.web.telemetry.metrics import COUNTERS, DURATION
 from tests.support import in_process, markdown
 from tests.support.client import ORDER
 from tests.support.snippets import write_files
-from tests.support.stream import following
 
 
 @contextmanager
@@ -142,16 +141,6 @@ def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -
             assert (reply.status_code, "x-request-id" in reply.headers) == (status, True)
         long = client.get("/v1/chains", headers={"X-Long": "x" * 12_000})
         assert long.status_code == 200
-
-
-def test_nginx_passes_each_event_of_a_checkout_on_as_it_comes(deployment: Deployment) -> None:
-    with deployment.sandbox() as client:
-        client.put("/_mock/clock", json={"speed": 0})
-        payment_id = create(client, "order-1001-payment").json()["id"]
-        with following(f"{deployment.url}/checkout/{payment_id}/events") as stream:
-            assert stream.next()["view"] == "pay"
-            client.post("/_mock/clock/advance", json={"seconds": 5})
-            assert stream.next()["view"] == "detected"
 
 
 @pytest.mark.nginx

@@ -262,6 +262,26 @@ class StoreContract:
         await store.clear_log("sandbox", "log")
         assert await store.tail("sandbox", "log", 9) == []
 
+    async def test_each_change_of_a_sandbox_and_of_its_log_has_another_revision(self, store: Store) -> None:
+        steps: list[Callable[[], Awaitable[object]]] = [
+            lambda: add(store, "s", "key", b"1"),
+            lambda: add(store, "s", "other", b"2"),
+            lambda: store.replace("s", "key.note", None, b"n", expected_state=None),
+            lambda: store.replace("s", "key.note", b"n", b"m", expected_state=None),
+            lambda: store.append("s", "log", b"a", keep=9),
+            lambda: store.append("s", "log", b"b", keep=9),
+            lambda: store.clear_log("s", "log"),
+            lambda: store.replace("s", STATE, None, b"t", expected_state=None),
+            lambda: store.replace("s", STATE, b"t", b"u", expected_state=b"t"),
+        ]
+        seen = [await store.revision("s", "log")]
+        for step in steps:
+            await step()
+            seen.append(await store.revision("s", "log"))
+            await add(store, "another", f"key-{len(seen)}", b"1")
+            assert await store.revision("s", "log") == seen[-1]
+        assert len({*seen}) == len(seen)
+
     async def test_a_reset_deletes_everything_of_one_sandbox_but_its_state(self, store: Store) -> None:
         for sandbox in ("one", "other"):
             await add(store, sandbox, "key", b"value")

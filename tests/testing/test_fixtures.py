@@ -57,11 +57,11 @@ SET_TIMES = """
     import pytest
 
     def test_of_the_project(paymock):
-        assert paymock.clock() == {"now": "2031-02-28T11:00:00.000Z", "speed": 0}
+        assert {"now": "2031-02-28T11:00:00.000Z", "speed": 0}.items() <= paymock.clock().items()
 
     @pytest.mark.paymock(now=datetime(2024, 2, 29, 12, tzinfo=timezone.utc))
     def test_with_a_time_of_its_own(paymock):
-        assert paymock.clock() == {"now": "2024-02-29T12:00:00.000Z", "speed": 0}
+        assert {"now": "2024-02-29T12:00:00.000Z", "speed": 0}.items() <= paymock.clock().items()
 
     @pytest.mark.paymock("2024-02-29T12:00:00Z")
     def test_without_a_name(paymock):

@@ -15,16 +15,14 @@ element("buy").addEventListener("click", async () => {
   const { checkout } = await reply.json();
   element("checkout").hidden = false;
   const countdown = setInterval(tick, 1000);
-  const events = new EventSource(`${checkout}/events`);
-  events.onmessage = ({ data }) => {
-    const payment = JSON.parse(data);
+  for (let payment; !payment?.final; await pause(1000)) {
+    payment = await (await fetch(`${checkout}.json`)).json();
     show(payment);
-    if (payment.final) {
-      events.close();
-      clearInterval(countdown);
-    }
-  };
+  }
+  clearInterval(countdown);
 });
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function show(payment) {
   ({ seconds_left: secondsLeft, speed } = payment);

@@ -1,8 +1,5 @@
 """The use cases of the checkout, for customers who have only the id of a payment."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import NamedTuple
 
 from paymock.app.lookup import find_payment
@@ -12,18 +9,15 @@ from paymock.payments.files import Catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PAYMENT_WINDOW
-from paymock.sandbox.notifier import MIN_GAP_SECONDS, TURNS, Observation, give_way
+from paymock.sandbox.notifier import TURNS, give_way
 from paymock.sandbox.sandboxes import Sandboxes
 
 
 class CheckoutView(NamedTuple):
-    """The checkout of a payment; for how many real seconds it holds, None if until a request changes it; and
-    a mark that differs when more than the time has changed.
-    """
+    """The checkout of a payment, and for how many real seconds it holds (None: until a request)."""
 
     checkout: Checkout
     seconds: float | None
-    mark: object
 
 
 class CheckoutService:
@@ -32,7 +26,6 @@ class CheckoutService:
     def __init__(self, catalog: Catalog, sandboxes: Sandboxes) -> None:
         self._catalog = catalog
         self._sandboxes = sandboxes
-        self.waiting_request = sandboxes.notifier.waiting_request
 
     async def show(self, payment_id: str) -> CheckoutView:
         """Return the current checkout. Raises PaymockError `payment_not_found`."""
@@ -41,7 +34,8 @@ class CheckoutService:
         except PaymockError as error:
             raise _unknown_payment() if error.status == 404 else error from None
         if payment.timeline.scripted is None:
-            TURNS.set((self._sandboxes.notifier.turns, self.owner_of(payment_id)))
+            owner = self._sandboxes.owners.get(payment.sandbox.sandbox, payment.sandbox.sandbox)
+            TURNS.set((self._sandboxes.notifier.turns, owner))
             await give_way()
         record, state, sandbox = payment.record, payment.state, payment.sandbox
         chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}
@@ -53,37 +47,7 @@ class CheckoutService:
         if payment.elapsed < PAYMENT_WINDOW:  # its end changes the view, but not every payment
             changes.append(payment.seconds_to(PAYMENT_WINDOW))
         seconds = min((change for change in changes if change is not None), default=None)
-        mark = current.headline, sandbox.clock, sandbox.pending_change_ms > 0, payment.stored, state
-        return CheckoutView(current, seconds, mark)
-
-    async def follow(self, payment_id: str) -> AsyncGenerator[Checkout, None]:
-        """Yield the checkout now, after every change, and at least every RESYNC_SECONDS, until the payment is
-        deleted or the server stops. Raises PaymockError `payment_not_found` at the start.
-        """
-
-        async def observe() -> Observation[Checkout]:
-            view = await self.show(payment_id)
-            seconds = float("inf") if view.seconds is None else view.seconds
-            return Observation(view.checkout, view.mark, asyncio.get_running_loop().time() + seconds)
-
-        await self.show(payment_id)  # an unknown payment is refused before the stream starts
-        following = self._sandboxes.notifier.follow(
-            self._sandbox_of(payment_id), observe, min_gap=MIN_GAP_SECONDS
-        )
-        started = False
-        async with aclosing(following) as observations:
-            try:
-                async for current, _ in observations:
-                    yield current.value
-                    started = True
-            except PaymockError:
-                if not started:
-                    raise
-
-    def owner_of(self, payment_id: str) -> str:
-        """Return whose limits the followers of this checkout count against."""
-        sandbox = self._sandbox_of(payment_id)
-        return self._sandboxes.owners.get(sandbox, sandbox)
+        return CheckoutView(current, seconds)
 
     def _sandbox_of(self, payment_id: str) -> str:
         token = parse_token(payment_id, PAYMENT_PREFIX)

@@ -13,7 +13,6 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from paymock.app.faults import FaultRules, Overrides
-from paymock.app.feed import Feed, clock_of
 from paymock.app.journal import Journal, decoded
 from paymock.app.lookup import (
     PaymentFilter,
@@ -23,6 +22,7 @@ from paymock.app.lookup import (
     newest_payments,
     search_of_order,
 )
+from paymock.app.revisions import Revisions
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
@@ -71,12 +71,12 @@ class ControlService:
         self.fault_rules = FaultRules(sandboxes)
         self.journal = Journal(sandboxes)
         self.waits = Waits(sandboxes, self.journal)
-        self.feed = Feed(sandboxes, self.journal)
+        self.revisions = Revisions(sandboxes, self.journal)
 
     @property
     def services(self) -> tuple[object, ...]:
         """What operations call: the service itself, and its parts."""
-        return self, self.waits, self.overrides, self.fault_rules, self.journal
+        return self, self.revisions, self.waits, self.overrides, self.fault_rules, self.journal
 
     @cached_property
     def _scenario_list(self) -> msgspec.Raw:
@@ -88,7 +88,7 @@ class ControlService:
         return self._scenario_list
 
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
-        return clock_of(await self._sandboxes.snapshot(sandbox))
+        return _clock_of(await self._sandboxes.snapshot(sandbox))
 
     async def set_clock(self, sandbox: str, setting: schemas.SetClock) -> schemas.VirtualClock:
         """Set the speed from now on, or the time, and the speed if given.
@@ -113,7 +113,7 @@ class ControlService:
 
         after = await self._sandboxes.change(sandbox, changed, if_empty=start is not None)
         await self._sandboxes.until(after.clock.since_real)
-        return clock_of(replace(after, real=max(after.real, after.clock.since_real)))
+        return _clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, step: schemas.Advance) -> schemas.VirtualClock:
         """Advance the clock of the sandbox at once. Raises PaymockError `validation_failed`."""
@@ -123,7 +123,7 @@ class ControlService:
             _check_time(snapshot.now + milliseconds)
             return replace(snapshot.record, clock=snapshot.clock.advanced(milliseconds))
 
-        return clock_of(await self._sandboxes.change(sandbox, advanced))
+        return _clock_of(await self._sandboxes.change(sandbox, advanced))
 
     async def advance_payment(
         self, sandbox: str, payment_id: str, step: schemas.AdvancePayment
@@ -363,6 +363,10 @@ async def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
         before=views.view(record, past[-2]) if len(past) > 1 else None,
         ahead_seconds=payment.simulation.time_offset / 1000,
     )
+
+
+def _clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:
+    return schemas.VirtualClock(now=to_rfc3339(snapshot.now), speed=snapshot.clock.speed)
 
 
 def _check_time(virtual: int) -> None:

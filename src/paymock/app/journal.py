@@ -66,6 +66,10 @@ class Journal:
         """Return the newest entries as stored, newest first."""
         return await self._sandboxes.tail(sandbox, LOG, limit)
 
+    async def revision(self, sandbox: str) -> bytes:
+        """Return what differs after each change of the sandbox or of its journal but a reset."""
+        return await self._sandboxes.revision(sandbox, LOG, LENGTH)
+
     async def clear(self, sandbox: str) -> None:
         await self._sandboxes.clear_log(sandbox, LOG)
 

@@ -42,7 +42,7 @@ class Route(NamedTuple):
 
 ROUTES = {
     "createPayment": Route("POST", "/v1/payments", "Payment"),
-    "getClock": Route("GET", "/_mock/clock", "VirtualClock"),
+    "getClock": Route("GET", "/_mock/clock", "PolledClock"),
     "setClock": Route("PUT", "/_mock/clock", "VirtualClock"),
     "advanceClock": Route("POST", "/_mock/clock/advance", "VirtualClock"),
     "advancePayment": Route("POST", "/_mock/payments/{payment_id}/advance", "Payment"),

@@ -14,8 +14,7 @@ import math
 import socket
 import struct
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Generator
 from email.utils import formatdate
 from functools import cache
 from types import coroutine
@@ -33,7 +32,7 @@ from paymock.http.parser import (
     parse_head,
     path_of,
 )
-from paymock.http.requests import ClientGone, Request
+from paymock.http.requests import Request
 from paymock.http.responses import PHRASES, Response
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultKind
@@ -64,9 +63,7 @@ _MESSAGE = b"%b%b%b\r\n%b"
 """Status line, date and other header lines; the body."""
 
 _CLOSE = b"connection: close\r\n"
-_CHUNKED = b"transfer-encoding: chunked\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LAST_CHUNK = b"0\r\n\r\n"
 
 
 EncodedResponse = tuple[Response, bytes]
@@ -293,9 +290,6 @@ class HttpProtocol(asyncio.Protocol):
 
     def _reply(self, request: Request, response: Response, headers: bytes) -> None:
         """Write a reply, or what its fault lets through."""
-        if response.stream is not None:
-            self._create_task(self._push(request, response.body, response.stream, headers))
-            return
         if self._refused:
             return
         fault, body = response.fault, response.body
@@ -320,36 +314,6 @@ class HttpProtocol(asyncio.Protocol):
             body = b""
         self._write(_MESSAGE % (_status_line(response.status), self._state.date(), headers, body))
         self._finish(last=last)
-
-    async def _push(
-        self, request: Request, begin: bytes, stream: AsyncGenerator[bytes, None], headers: bytes
-    ) -> None:
-        """Write the parts of a stream: in chunks or, to HTTP/1.0, until the connection is closed."""
-        in_chunks, last = request.is_current, not request.keeps_alive
-
-        async def push() -> None:
-            async for part in stream:
-                self._write(_chunk(part) if in_chunks else part)
-                if self._writable is not None:
-                    await self._writable.wait()
-
-        async with aclosing(stream):
-            if self._refused:
-                return
-            if last:
-                headers += _CLOSE
-            if in_chunks:
-                headers, begin = headers + _CHUNKED, _chunk(begin)
-            self._write(_MESSAGE % (_status_line(200), self._state.date(), headers, begin))
-            try:
-                await request.unless_gone(push())
-            except ClientGone:
-                self._close()
-                return
-            if in_chunks:
-                self._write(_LAST_CHUNK)
-            self._finish(last=last)
-            self._advance()
 
     def _finish(self, *, last: bool) -> None:
         """The reply has been written. It may be the last one of the connection."""
@@ -480,10 +444,6 @@ def _resumed(work: Coroutine[Any, Any, T], waiting_for: Any) -> Generator[Any, A
                 return result
         else:
             return (yield from work.__await__())
-
-
-def _chunk(part: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(part), part)
 
 
 @cache  # there are few statuses

@@ -1,8 +1,6 @@
-"""Responses: JSON, errors in their envelope, event streams; and their header lines."""
+"""Responses: JSON, errors in their envelope; and their header lines."""
 
 import gzip
-from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, aclosing
 from functools import cache, lru_cache
 from http import HTTPStatus
 
@@ -34,10 +32,9 @@ _NO_STORE = b"cache-control: no-store\r\n"
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What is sent to the client. The parts of a `stream` follow the `body` until the client disconnects.
-
-    `error` is the code of a refusal, and `differs` are the paths of a conflict. `fault` was
-    injected, and says what of the response is sent; nothing is if it is `lost`: the client has left.
+    """What is sent to the client. `error` is the code of a refusal, and `differs` are the paths of a
+    conflict. `fault` was injected, and says what of the response is sent; nothing is if it is `lost`: the
+    client has left.
     """
 
     status: int
@@ -46,7 +43,6 @@ class Response(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     differs: tuple[str, ...] = ()
-    stream: AsyncGenerator[bytes, None] | None = None
     fault: Fault | None = None
     lost: bool = False
 
@@ -66,7 +62,7 @@ def header_block(response: Response, request_id: str, more: bytes = b"") -> byte
     """Return the header lines of a response, in the order in which they are sent, with `more` at the end.
     Each ends with CRLF.
     """
-    has_length = response.status not in (204, 304) and response.stream is None
+    has_length = response.status not in (204, 304)
     own = b""
     if response.headers:
         own = "".join([f"{name.lower()}: {value}\r\n" for name, value in response.headers]).encode("latin-1")
@@ -130,22 +126,3 @@ def refusal(error: PaymockError, request: Request) -> Response:
     key = request.headers.get(b"authorization", b"").split(b" ")[-1].decode("latin-1")
     is_masked = error.status != 401 and len(key) >= _MIN_KEY_LENGTH
     return error_response(error, request.id, key if is_masked else "")
-
-
-async def event_stream(
-    messages: AsyncGenerator[msgspec.Struct, None], waiting: AbstractContextManager[None]
-) -> Response:
-    """Return a response that pushes `messages` as events in JSON, counted as `waiting`. Raises what that or
-    the first message raises.
-    """
-
-    async def encoded() -> AsyncGenerator[bytes, None]:
-        with waiting:
-            async with aclosing(messages):
-                async for message in messages:
-                    yield b"data: " + msgspec.json.encode(message) + b"\n\n"
-
-    events = encoded()
-    body = b"retry: 1000\n\n" + await anext(events, b"")  # milliseconds until a browser reconnects
-    headers = (("X-Accel-Buffering", "no"),)  # nginx and other proxies are to pass events on at once
-    return Response(200, body, "text/event-stream", headers=headers, stream=events)

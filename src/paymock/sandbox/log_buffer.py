@@ -6,6 +6,7 @@ much as the requests. Most entries of a busy sandbox are never read, and never e
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 DELAY_SECONDS = 0.005
@@ -30,6 +31,7 @@ class LogBuffer:
         self._until_read = until_read
         self._entries: dict[tuple[str, str, int], list[Entry]] = {}
         self._count = 0
+        self._dropped: Counter[tuple[str, str, int]] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
 
@@ -40,12 +42,18 @@ class LogBuffer:
         self._count += 1
         if len(entries) > keep + keep // 8:  # not at every addition
             self._count -= len(entries) - keep
+            self._dropped[sandbox, log, keep] += len(entries) - keep
             del entries[:-keep]
         if self._until_read:
             if self._count > MAX_UNWRITTEN and self._writing is None:
                 self._start()
         elif self._timer is None and self._writing is None:
             self._schedule()
+
+    def added(self, sandbox: str, log: str, keep: int) -> int:
+        """Return how many entries have been added to a log since it was written last."""
+        place = sandbox, log, keep
+        return len(self._entries.get(place, ())) + self._dropped[place]
 
     async def flush(self) -> None:
         """Return when the entries added so far are written, or lost since the store failed."""
@@ -63,6 +71,7 @@ class LogBuffer:
             self._timer.cancel()
             self._timer = None
         entries, self._entries, self._count = self._entries, {}, 0
+        self._dropped.clear()
         self._writing = asyncio.create_task(self._write_all(entries))
 
     async def _write_all(self, entries: dict[tuple[str, str, int], list[Entry]]) -> None:

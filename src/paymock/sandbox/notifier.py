@@ -5,10 +5,10 @@ event loop among API keys.
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, monotonic_ns
@@ -17,12 +17,6 @@ from paymock.stores.base import Store
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-
-MIN_GAP_SECONDS = 0.25
-"""The minimum time between two observations of a follower; changes in between are reported together."""
-
-RESYNC_SECONDS = 20.0
-"""How often followers get the time while nothing changes, since the clock of a page drifts."""
 
 CLOCK_CHECK_SECONDS = 0.5
 """How often the clock is checked for jumps, while there are subscribers."""
@@ -144,16 +138,6 @@ class Waiter:
         return True
 
 
-class Observation(NamedTuple, Generic[T]):
-    """An observed value; a mark that differs when more than the time has changed; and the time of the event
-    loop until which the value holds without another request.
-    """
-
-    value: T
-    mark: object
-    until: float
-
-
 class Notifier:
     """Notifies the subscribers of the sandboxes of a store, and all of them when the clock jumps: they sleep
     by the clock of the event loop, which stands still while the machine is suspended.
@@ -238,33 +222,6 @@ class Notifier:
             if not self.subscriptions:
                 while self._tasks:
                     self._tasks.pop().cancel()
-
-    async def follow(
-        self,
-        sandbox: str,
-        observe: Callable[[], Awaitable[Observation[T]]],
-        *,
-        additions: bool = False,
-        min_gap: float = 0.0,
-    ) -> AsyncGenerator[tuple[Observation[T], Observation[T] | None], None]:
-        """Yield an observation with the previous one: now, whenever the mark differs, and at least every
-        RESYNC_SECONDS, until the server stops. Observations are at least `min_gap` seconds apart. Raises what
-        `observe` raises.
-        """
-        previous: Observation[T] | None = None
-        time = asyncio.get_running_loop().time
-        resync = 0.0
-        with self.subscribe(sandbox, additions=additions) as changes:
-            while True:
-                current = await observe()
-                if previous is None or current.mark != previous.mark or time() >= resync:
-                    resync = time() + RESYNC_SECONDS
-                    yield current, previous
-                previous, next_start = current, time() + min_gap
-                if not await changes.next(moment=min(current.until, resync)):
-                    return
-                if min_gap:
-                    await self.sleep_until(next_start)
 
     async def _listen(self) -> None:
         while True:

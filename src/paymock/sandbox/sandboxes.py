@@ -195,6 +195,11 @@ class Sandboxes:
         await self._log_buffer.flush()
         return await self._store.tail(sandbox, log, limit)
 
+    async def revision(self, sandbox: str, log: str, keep: int) -> bytes:
+        """Return what differs after each change of the sandbox or of a log; perhaps not after a reset."""
+        unwritten = self._log_buffer.added(sandbox, log, keep) if self.is_synchronous else 0
+        return b"%d %b" % (unwritten, await self._store.revision(sandbox, log))
+
     async def ping(self) -> None:
         await self._store.ping()
 

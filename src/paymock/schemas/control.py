@@ -155,17 +155,30 @@ class ReadStory(Query):
     order_id: Annotated[str | None, doc("Only that of the payments of this order.")] = None
 
 
-class FollowSandbox(Query):
-    """Whose changes are told."""
-
-    payment_id: str | None = None
-
-
 class VirtualClock(Reply):
     """The virtual clock of this sandbox."""
 
     now: Annotated[Timestamp, doc("The virtual time.")]
     speed: Annotated[float, doc("Its speed relative to real time; 0: it is frozen.", ge=0)]
+
+
+class PolledClock(VirtualClock):
+    """The virtual clock of this sandbox, and what tells a page that polls it when to draw anew."""
+
+    revision: Annotated[
+        str,
+        doc(
+            "Differs after anything in the sandbox has changed but the time, by any process.",
+            examples=["d7a8fbb307d78094"],
+        ),
+    ]
+    next_change_at: Annotated[
+        Timestamp | None,
+        doc(
+            "The virtual time at which one of the newest 1,000 payments changes next by itself; null while "
+            "nothing lies ahead."
+        ),
+    ]
 
 
 class SetClock(Request):
@@ -458,14 +471,3 @@ class RequestWaitResult(Reply):
     reached: Annotated[bool, doc("Whether there were as many as `count`.")]
     data: Annotated[list[JournalEntry], doc("The requests that match, newest first.")]
     message: _Ended = UNSET
-
-
-Changed = Literal["payments", "requests"]
-
-
-class SandboxChanged(Reply):
-    """What is told to those who follow a sandbox: at the beginning, and whenever something has changed."""
-
-    clock: VirtualClock
-    changed: Annotated[list[Changed], doc("What is no longer as it was shown.")]
-    started: Annotated[Timestamp, doc("When the process of the server started, in real time.")]

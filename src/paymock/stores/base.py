@@ -158,6 +158,11 @@ class Store(Protocol):
     async def clear_log(self, sandbox: str, log: str) -> None:
         """Delete all entries of a log."""
 
+    async def revision(self, sandbox: str, log: str) -> bytes:
+        """Return what differs after each change of the sandbox's values and of a log; perhaps not after a
+        reset, nor after what the retention deletes.
+        """
+
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         """Delete everything of the sandbox and set its own record to `new_state`, if that record is still
         `expected_state`. Return whether it was.

@@ -11,13 +11,14 @@ from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, Addition, AddRes
 
 
 class _Sandbox:
-    __slots__ = ("counters", "kinds", "logs", "values")
+    __slots__ = ("counters", "kinds", "logs", "revision", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
         self.kinds: dict[str, list[str]] = {}
         self.logs: dict[str, list[bytes]] = {}  # a list of few takes far less room than a deque
         self.counters: BoundedCache[str, int] | None = None  # few sandboxes have any
+        self.revision = 0  # how many changes there have been
 
 
 def _compact(value: bytes) -> bytes:
@@ -66,6 +67,7 @@ class MemoryStore:
                 raise PaymockError("capacity_exceeded")
             contents = contents or self._create(sandbox)
             self._insert(contents, addition)
+            contents.revision += 1
             if new_state is not None:
                 contents.values[STATE] = _compact(new_state)
         return AddResult(state, existing)
@@ -93,6 +95,7 @@ class MemoryStore:
         if if_empty and contents.kinds:
             raise PaymockError("sandbox_not_empty")
         contents.values[key] = _compact(new)
+        contents.revision += 1
         if addition is not None:
             self._insert(contents, addition)
         return True
@@ -114,12 +117,15 @@ class MemoryStore:
 
     async def increment(self, sandbox: str, key: str) -> int:
         contents = self._use(sandbox)
+        contents.revision += 1
         counters = contents.counters = contents.counters or BoundedCache(MAX_COUNTERS)
         counters[key] = counters.get(key, 0) + 1
         return counters[key]
 
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        retained = self._use(sandbox).logs.setdefault(log, [])
+        contents = self._use(sandbox)
+        contents.revision += 1
+        retained = contents.logs.setdefault(log, [])
         retained += map(_compact, entries)
         if len(retained) > keep + keep // 8:  # not at every addition
             del retained[:-keep]
@@ -131,7 +137,12 @@ class MemoryStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
         if contents is not None:
+            contents.revision += 1
             contents.logs.pop(log, None)
+
+    async def revision(self, sandbox: str, log: str) -> bytes:
+        contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
+        return b"%d" % (contents.revision if contents else 0)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         if self._values(sandbox, STATE) != [expected_state]:

@@ -72,7 +72,6 @@ def create_applications(
         for operation in control.OPERATIONS:
             handler = handler_of(operation, control_service)
             routes.add(operation.method, operation.path, Route(handler, needs_key=True))
-        routes.add("GET", "/_mock/events", Route(partial(control.events, control_service), needs_key=True))
         routes.add("GET", "/_mock/openapi.yaml", Route(OpenApiDocument(CONTROL, catalog, scenarios)))
         for path, handler in Fragments(control_service, catalog).handlers().items():
             routes.add("GET", path, Route(handler, needs_key=True))
@@ -89,7 +88,6 @@ def create_applications(
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
     page = partial(checkout_page, checkout_service, frame_ancestors=ancestors, in_memory=in_memory)
     routes.add("GET", keyless.PAGE, Route(page))
-    routes.add("GET", f"{keyless.PAGE}/events", Route(partial(keyless.checkout_events, checkout_service)))
     routes.add("GET", "/swagger", Route(redirect_to_swagger))
     for path, file in static_files(with_control=control_service is not None, open_mode=open_mode).items():
         routes.add("GET", path, Route(file))

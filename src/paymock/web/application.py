@@ -2,14 +2,12 @@
 
 import asyncio
 import os
+import re
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from paymock.app.control import ControlService
 from paymock.cache import BoundedCache
@@ -36,6 +34,8 @@ from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place
 
 if TYPE_CHECKING:
     from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
+
+_EVENTS = re.compile("/_mock/events|/checkout/[^/]*/events")
 
 
 class Application:
@@ -116,12 +116,6 @@ class Application:
                 response = in_place_of(recorded.carried_out, refusal(error, request), recorded.target)
         self._record(request, response, request_id, started)
         headers = header_block(response, request_id, cors_headers(request.path))
-        if response.stream is not None:
-            stream: AsyncGenerator[bytes, None] | None = self._without_errors(response.stream, request_id)
-            if request.method == "HEAD":
-                await response.stream.aclose()
-                stream = None
-            response = replace(response, stream=stream)
         return response, headers
 
     def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
@@ -152,6 +146,8 @@ class Application:
                 return self.unknown_page
             kind, similar = ERRORS["not_found"], self.routes.similar(request.path)
             hint = f" Did you mean `{similar}`?" if similar else ""
+            if _EVENTS.fullmatch(request.path):
+                hint = " Event streams are gone: poll `GET /_mock/clock` or `/checkout/{payment_id}.json`."
             raise PaymockError("not_found", f"{kind.meaning}{hint} {kind.remedy}")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
@@ -169,19 +165,6 @@ class Application:
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler
-
-    async def _without_errors(
-        self, stream: AsyncGenerator[bytes, None], request_id: str
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the parts of `stream`. Whatever fails, the stream ends, and the client reconnects."""
-        try:
-            async with aclosing(stream):
-                async for part in stream:
-                    yield part
-        except PaymockError:
-            return  # the store failed: a client that reconnects gets 503
-        except Exception:  # noqa: BLE001
-            self._log.defect(request_id)
 
     def _record(self, request: Request, response: Response, request_id: str, started: float) -> None:
         exchange = Exchange.of(request, response, request_id, time.perf_counter() - started)

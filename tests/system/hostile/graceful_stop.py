@@ -1,4 +1,4 @@
-"""Stop of a busy server: requests in progress, incomplete requests, and open event streams."""
+"""Stop of a busy server: requests in progress, incomplete requests, and requests that wait."""
 
 import signal
 import socket
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.api_client import call, event_streams
+from harness.api_client import call
 from harness.polling import wait_until
 from harness.redis_engine import DURABLE
 from harness.server_process import ServerProcess, server_process, servers_on_one_port
@@ -29,7 +29,7 @@ MIDDLE_SECONDS = 0.3
 """After this time since a client's last reply, its next creation is in progress."""
 
 HALF_OPEN = 100
-STREAMS = 20
+WAITING = 20
 MAX_SECONDS = 5.0
 
 
@@ -87,13 +87,11 @@ def _stop(
             count += 1
 
     with closing(Client(api_key, history)) as client:
-        payment = client.create(server.url, "stop-first").payment_id
+        client.create(server.url, "stop-first")
     fault = {"fault": f"delay={DELAY_SECONDS * 1000:.0f}", "times": None}
     call(server.url, api_key, "POST", "/_mock/next", fault)
-    streams = [(api_key, "/_mock/events"), (api_key, f"/checkout/{payment}/events")] * (STREAMS // 2)
     with (
-        event_streams(server.url, streams),
-        _incomplete_requests(server.port),
+        _open_requests(server.port, api_key),
         client_threads(IN_PROGRESS, work, api_key, history),
     ):
         wait_until(lambda: len(history) > IN_PROGRESS)
@@ -117,9 +115,11 @@ def _stop(
 
 
 @contextmanager
-def _incomplete_requests(port: int) -> Iterator[None]:
+def _open_requests(port: int, api_key: str) -> Iterator[None]:
+    path, authorization = "/_mock/requests/wait?count=99&timeout=60", f"Authorization: Bearer {api_key}_idle"
+    waiting = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n\r\n"
     with ExitStack() as stack:
-        for data in (HALF_A_HEAD, HALF_A_BODY) * (HALF_OPEN // 2):
+        for data in (*(HALF_A_HEAD, HALF_A_BODY) * (HALF_OPEN // 2), *[waiting.encode()] * WAITING):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
             connection.sendall(data)
         yield

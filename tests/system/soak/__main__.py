@@ -2,9 +2,9 @@
 
     python -m tests.system.soak [--minutes 30] [--write]
 
-Starts three servers, on memory, SQLite and Redis, with six users each, who call every operation, follow event
-streams, reset their sandboxes so that the stored data is bounded, request faults, make mistakes, disconnect,
-also in the middle of a request. A proxy cuts the connection of the third server to Redis at intervals.
+Starts three servers, on memory, SQLite and Redis, with six users each, who call every operation, reset their
+sandboxes so that the stored data is bounded, request faults, make mistakes, disconnect, also in the middle of
+a request. A proxy cuts the connection of the third server to Redis at intervals.
 
 In the first half of the time users do not pause: caches, which are bounded, fill up, and the allocator finds
 its size. Most of it are the timelines of 2,000 payments, 5 MB in each process. Then the resident memory may

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
@@ -23,9 +22,6 @@ TIMEOUT_SECONDS = 60.0
 
 PAYMENTS = 150
 """A user resets the sandbox after so many creations, so that the stored data is bounded."""
-
-STREAMS = 3
-"""The event streams that a user keeps open; a new one replaces the oldest."""
 
 SCENARIOS = ("happy_path", "late_payment", "underpaid_expired", "settlement_failed", None)
 
@@ -55,7 +51,6 @@ class User:
         self._connection = http.client.HTTPConnection(self._address.netloc, timeout=TIMEOUT_SECONDS)
         self._payments: list[str] = []
         self._created = 0
-        self._streams: deque[socket.socket] = deque()
 
     def act(self) -> None:
         if self._created >= PAYMENTS:
@@ -68,8 +63,6 @@ class User:
         while self._reset() is None:
             time.sleep(1)  # the server is cut off from its store
         self._connection.close()
-        for connection in self._streams:
-            connection.close()
 
     def _create(self) -> None:
         key, scenario = f"soak-{uuid.uuid4()}", self._choice.choice(SCENARIOS)
@@ -88,17 +81,6 @@ class User:
                 self._create()
             path = path.format(payment=self._choice.choice(self._payments[-20:]))
         self._send(expected, method, path, *more)
-
-    def _open_stream(self) -> None:
-        while not self._payments:
-            self._create()
-        path = self._choice.choice(("/_mock/events", f"/checkout/{self._payments[-1]}/events"))
-        lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {self._api_key}", "", ""]
-        connection = self._open("\r\n".join(lines).encode())
-        self._check("stream", [200], lambda: (int(connection.recv(4096)[9:12]), b""))
-        self._streams.append(connection)
-        if len(self._streams) > STREAMS:
-            self._streams.popleft().close()
 
     def _reset(self) -> bytes | None:
         reply = self._send([204], "POST", "/_mock/reset")
@@ -174,7 +156,7 @@ def _requests() -> Iterator[tuple[Any, ...]]:
     for weight, *paths in (
         (35, "/v1/payments/{payment}", "/v1/payments/{payment}/attempts"),
         (11, "/v1/webhooks", "/v1/chains/bsc/assets", "/checkout/{payment}", "/checkout/{payment}.json"),
-        (8, "/_mock/payments?limit=50", "/_mock/requests?limit=100"),
+        (10, "/_mock/payments?limit=50", "/_mock/requests?limit=100", "/_mock/clock"),
         (2, "/_mock/payments/{payment}/wait?status=completed&timeout=0.1"),
         (3, "/", "/swagger/", "/openapi.yaml", "/_mock/openapi.yaml", "/livez"),
     ):
@@ -204,7 +186,6 @@ _REQUESTS = [*_requests()]
 _ACTIONS: Mapping[Callable[[User], None], int] = {
     User._create: 25,
     User._request_of_the_table: 80,
-    User._open_stream: 2,
     User._rule: 2,
     User._garbage: 1,
     User._disconnect: 2,

@@ -205,8 +205,7 @@ PATHS = [
     *cases(
         404, "payment_not_found",
         *(read(f"{start}{value}{end}")
-          for start, end in (("/v1/payments/", ""), ("/v1/payments/", "/attempts"), ("/checkout/", ".json"),
-                             ("/checkout/", "/events"))
+          for start, end in (("/v1/payments/", ""), ("/v1/payments/", "/attempts"), ("/checkout/", ".json"))
           for value in _NO_PAYMENT),
     ),
     *cases(

@@ -231,19 +231,17 @@ class Merchant:
                     self.keep(CHECKOUT if operation.path.startswith("/checkout/") else OTHERS, reply)
 
     def visit(self) -> None:
-        """All that is not among the operations: pages, documents, streams."""
+        """All that is not among the operations: pages and documents."""
         paid, bearer = self.created(), {"Authorization": self.bearer}
         operations = {operation.path for operation in OPERATIONS}
         for template in self.server.app.routes.templates:
             if template in operations and not template.startswith("/checkout/"):
                 continue
-            place, streamed = CHECKOUT if template.startswith("/checkout/") else PAGES, "events" in template
-            query = "" if streamed else f"?{QUERY_NAME}={QUERY_VALUE}"
+            place = CHECKOUT if template.startswith("/checkout/") else PAGES
             for payment_id in (paid, PATH):
-                url = template.replace("{payment_id}", payment_id) + query
-                with self.client.stream("GET", url, headers=bearer) as reply:
-                    first = next(reply.iter_text(), "") if streamed else reply.read().decode("latin-1")
-                self.found[place].append(f"{reply.headers} {first}")
+                url = f"{template.replace('{payment_id}', payment_id)}?{QUERY_NAME}={QUERY_VALUE}"
+                reply = self.client.get(url, headers=bearer)
+                self.found[place].append(f"{reply.headers} {reply.content.decode('latin-1')}")
         assert self.server.metrics
         self.keep(METRICS, self.client.get(self.server.metrics, headers=bearer))
 

@@ -18,7 +18,7 @@ _EMPTY_SECONDS = 86_400
 
 _CONSTANTS = f"""
 local STATE, COMPANION, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
-local CHANGED = 'paymock:changed'
+local CHANGED, REVISION = 'paymock:changed', 'revision'
 local EMPTY_SECONDS, MAX_COUNTERS = {_EMPTY_SECONDS}, {MAX_COUNTERS}
 """
 
@@ -107,6 +107,7 @@ if new_state == '-' then
 else
     redis.call('HSET', values, key, value, STATE, string.sub(new_state, 2))
 end
+redis.call('HINCRBY', values, REVISION, 1)
 local length = push(names, list, now .. ':' .. key)
 -- the logs and counters of a sandbox that had no values have an expiry
 if length == 1 or redis.call('TTL', values) >= 0 then retain_all(values) end
@@ -122,7 +123,10 @@ local added, added_value, kind = unpack(ARGV, 9)
 local current = redis.call('HMGET', values, STATE, key, added or STATE)
 if encode(current[1]) ~= expected_state or encode(current[2]) ~= old then return 0 end
 if added and current[3] then return 0 end
-if if_empty == '1' and redis.call('HLEN', values) > (current[1] and 1 or 0) then return -1 end
+if if_empty == '1' then
+    local own = redis.call('HEXISTS', values, STATE) + redis.call('HEXISTS', values, REVISION)
+    if redis.call('HLEN', values) > own then return -1 end
+end
 redis.call('PUBLISH', CHANNEL, sandbox)
 if added then
     local now = redis.call('TIME')[1]
@@ -132,6 +136,7 @@ if added then
 else
     redis.call('HSET', values, key, new)
 end
+redis.call('HINCRBY', values, REVISION, 1)
 if redis.call('TTL', values) >= 0 then retain_all(values) end
 note_change(sandbox, retention, steady)
 return 1
@@ -176,6 +181,12 @@ if push(names, log, unpack(ARGV, 5)) > tonumber(length) then redis.call('LTRIM',
 retain_some(string.sub(names, 1, -1 - string.len('names')), log, names)
 note_change(sandbox, retention, steady)
 """)
+
+REVISION = Script("""
+local values, log = unpack(KEYS)
+return {redis.call('HGET', values, REVISION), redis.call('LINDEX', log, -1)}
+""")
+"""Returns the number of changes of the values, and the newest entry of a log."""
 
 CLEAR_LOG = Script("""
 redis.call('PUBLISH', CHANNEL, MINOR .. ARGV[1])

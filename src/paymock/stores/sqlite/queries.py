@@ -58,6 +58,12 @@ def count(connection: Connection, sandbox: str, kind: str) -> int:
     return int(number)
 
 
+def revision(connection: Connection, sandbox: str) -> bytes:
+    """Return the number of the last commit that has written to the sandbox."""
+    rows = connection.execute("SELECT version FROM sandbox WHERE name = ?", (sandbox,)).fetchall()
+    return b"%d" % (rows[0][0] or 0) if rows else b""
+
+
 class Transaction:
     """A write transaction of the steps of a batch. What concerns many of them is read and written once."""
 

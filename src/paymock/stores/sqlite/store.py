@@ -157,6 +157,9 @@ class SqliteStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         await self._change(lambda writer: writer.clear_log(sandbox, log), durable=False)
 
+    async def revision(self, sandbox: str, log: str) -> bytes:
+        return await self._read(partial(queries.revision, sandbox=sandbox))
+
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         def step(transaction: Transaction) -> bool:
             if transaction.state(sandbox) != expected_state:

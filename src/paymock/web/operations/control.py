@@ -3,32 +3,22 @@
 from paymock.app.control import ControlService
 from paymock.app.faults import MAX_RULES, FaultRules, Overrides
 from paymock.app.journal import Journal
+from paymock.app.revisions import Revisions
 from paymock.app.waits import Waits
-from paymock.http.requests import Request
-from paymock.http.responses import Response, event_stream
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
-from paymock.schemas.validation import QueryParser
-from paymock.web.operations.operations import Operation, ServiceOperation, parse_query
-
-_parse_events = QueryParser(schemas.FollowSandbox)
-
-
-async def events(control: ControlService, request: Request) -> Response:
-    query = parse_query(request, _parse_events)
-    following = control.feed.follow(request.sandbox, query.payment_id)
-    return await event_stream(following, control.waiting_request(request.owner, request.end))
-
+from paymock.web.operations.operations import Operation, ServiceOperation
 
 OPERATIONS: tuple[Operation, ...] = (
     ServiceOperation(
         route="GET /_mock/clock",
-        call=ControlService.clock,
+        call=Revisions.clock,
         operation_id="getClock",
         tag="Time",
         summary="Read the clock",
-        description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it.",
-        reply=schemas.VirtualClock,
+        description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it. A page "
+        "that polls this draws anew when `revision` differs, or `next_change_at` has passed.",
+        reply=schemas.PolledClock,
     ),
     ServiceOperation(
         route="PUT /_mock/clock",

@@ -6,7 +6,7 @@ from paymock import __version__
 from paymock.app.checkout import CheckoutService
 from paymock.app.payments import PaymentsService
 from paymock.http.requests import Request
-from paymock.http.responses import Response, event_stream
+from paymock.http.responses import Response
 from paymock.http.routing import CHECKOUT
 from paymock.payments.checkout import Checkout
 from paymock.schemas import public as schemas
@@ -26,13 +26,6 @@ async def readyz(service: PaymentsService, request: Request) -> Response:
 
 async def checkout_data(checkouts: CheckoutService, request: Request) -> Response:
     return Response(200, msgspec.json.encode((await checkouts.show(request.params["payment_id"])).checkout))
-
-
-async def checkout_events(checkouts: CheckoutService, request: Request) -> Response:
-    request.owner = checkouts.owner_of(payment_id := request.params["payment_id"])
-    return await event_stream(
-        checkouts.follow(payment_id), checkouts.waiting_request(request.owner, request.end)
-    )
 
 
 PAGE = CHECKOUT + "{payment_id}"
@@ -69,7 +62,7 @@ CHECKOUTS = (
         description=f"""For those who build a checkout of their own. It needs no API key: whoever has the
 id of a payment, which cannot be guessed, may see this much of it, and pages of any web origin may.
 
-`{PAGE}/events` pushes the same as server-sent events: now, and whenever it changes. `{PAGE}` is a page.""",
+`{PAGE}` is a page.""",
         reply=Checkout,
         errors=("store_unavailable",),
     ),

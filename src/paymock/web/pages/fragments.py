@@ -215,14 +215,13 @@ class Fragments:
     async def checkout(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
         detail = await self._control.payment(request.sandbox, request.params["payment_id"])
-        clock = await self._control.clock(request.sandbox)
         return await self._fragment(
             request,
             "checkout",
             deposits=await in_slices(self._deposits(detail)),
             step=next(_steps(detail)),
             upcoming=next((entry for entry in detail.timeline if not entry.reached), None),
-            speed=clock.speed,
+            speed=(await self._control.clock(request.sandbox)).speed,
         )
 
     async def _fragment(self, request: Request, name: str, **values: object) -> Response:

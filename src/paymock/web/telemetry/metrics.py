@@ -41,7 +41,7 @@ COUNTERS = {
 
 DURATION = (
     "paymock_request_duration_seconds",
-    "Seconds from the request head to the end of the reply, or to the start of an event stream.",
+    "Seconds from the request head to the end of the reply.",
     ("route", "method"),
 )
 """The name, the help text and the label names of the histogram."""

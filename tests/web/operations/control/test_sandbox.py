@@ -58,7 +58,7 @@ def test_without_control_none_of_it_is_there(contract: Contract) -> None:
             headers={"Authorization": "Bearer mk_test_demo", "Idempotency-Key": "order-1001-payment"},
         ).json()["id"]
         pages = ("/", f"/payments/{payment_id}", "/requests", "/swagger/control/")
-        for path in ("/_mock/openapi.yaml", "/_mock/events", *pages):
+        for path in ("/_mock/openapi.yaml", *pages):
             assert error_of(client.get(path, headers=headers)) == (404, "not_found")
         for path in (f"/checkout/{payment_id}.json", f"/checkout/{payment_id}"):
             assert client.get(path).status_code == 200

@@ -76,7 +76,7 @@ def connection_lost(tab: Tab, api: Sandbox) -> None:
     made = paid(api, PaymentStatus.PAYMENT_DETECTED)
     tab.stop_time()
     expect(opened(tab, api, f"/payments/{made['id']}").status).to_have_text("payment_detected")
-    tab.lose("**/_mock/events*", times=1)
+    tab.lose("**/_mock/clock")
     expect(tab.connection).to_contain_text("Connection lost")
     tab.forgive("net::ERR")
 
@@ -137,7 +137,7 @@ def checkout(status: PaymentStatus) -> State:
 def connection_lost_at_the_checkout(tab: Tab, api: Sandbox) -> None:
     tab.stop_time()
     checkout_page(tab, api.created(order_id=LONG))
-    tab.lose("**/events", times=1)
+    tab.lose("**/checkout/*.json")
     expect(tab.page.get_by_text("Connection lost. Trying again…")).to_be_visible()
     tab.forgive("net::ERR")
 

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from paymock.web.pages.templating import static_path
 from tests.support.browser import Visit
 from tests.support.contract import Json
 
@@ -64,6 +65,11 @@ class Tab(Visit):
         """Time passes in the page, not at the server, whose clock stands still anyway."""
         self.page.clock.run_for(round(seconds * 1000))
 
+    def poll(self) -> None:
+        """Lets the page, whose time is stopped, poll once more."""
+        module = f"{static_path()}/polling.js"
+        self.page.evaluate(f"import('{module}').then(({{ pollNow }}) => pollNow())")
+
     def resize(self, width: int, height: int = 800) -> None:
         """Gives the window another size, for which a timeline is drawn anew."""
         self.page.set_viewport_size({"width": width, "height": height})
@@ -75,15 +81,13 @@ class Tab(Visit):
         """Tells the page that it can no longer be seen, as when another tab comes to the front."""
         self.page.evaluate(_HIDE, hidden)
 
-    def lose(self, events: str, times: int | None = None) -> None:
-        """Hidden for a while, the page, whose time is stopped, gives its connection up. Another is refused
-        so many times (None: always), and then does not come.
-        """
-        self.hide()
-        self.pass_time(5)
-        self.page.route(events, lambda _: None)
-        self.page.route(events, lambda route: route.abort(), times=times)
-        self.hide(hidden=False)
+    def lose(self, polled: str) -> None:
+        """What the page, whose time is stopped, polls is refused twice, and then does not come."""
+        self.page.route(polled, lambda _: None)
+        self.page.route(
+            polled, lambda route: route.abort(), times=2
+        )  # the first time, it tries again at once
+        self.poll()
 
     def complaints(self) -> list[str]:
         if self.stopped:
@@ -140,7 +144,7 @@ class Tab(Visit):
 
 
 def checkout_page(tab: Tab, payment: Json) -> Tab:
-    with tab.page.expect_response("**/events"):
+    with tab.page.expect_response("**/checkout/*.json"):
         tab.open(f"/checkout/{payment['id']}")
     return tab
 

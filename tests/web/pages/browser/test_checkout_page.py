@@ -108,20 +108,25 @@ def test_countdown_follows_the_clock_and_is_not_announced(customer: Tab, api: Sa
     left, bar = customer.page.get_by_role("timer"), customer.page.get_by_role("progressbar", name="Time left")
     checkout_page(customer, api.created("no_payment_expired"))
     customer.page.evaluate(RECORD_ANNOUNCEMENTS)
-    customer.pass_time(10)
     expect(left).to_have_text("0:30")
     api.speed(10)
+    customer.poll()
     expect(customer.page.get_by_text(f"The clock runs at {TIMES}10.")).to_be_visible()
-    customer.pass_time(2)
-    expect(left).to_have_text("0:10")
-    assert 9 < bar.evaluate("bar => bar.value") < 11
-    customer.pass_time(2)
+    customer.pass_time(0.5)
+    expect(left).to_have_text("0:25")
+    assert 24 < bar.evaluate("bar => bar.value") < 26
+    api.speed(100)
+    customer.poll()
+    expect(customer.page.get_by_text(f"The clock runs at {TIMES}100.")).to_be_visible()
+    customer.pass_time(0.5)
     expect(left).to_have_text("0:00")  # no more, and the server says when the time is up
     expect(customer.headline).to_have_text("Waiting for your payment")
     api.speed(0)
+    customer.poll()
     expect(customer.page.get_by_text("Clock frozen: nothing happens until")).to_be_visible()
     expect(left).to_have_text("0:30")  # the server's own clock has stood still
     api.advance(12)
+    customer.poll()
     expect(left).to_have_text("0:18")
     expect(bar).to_have_js_property("value", 18)
     assert customer.page.evaluate("announced") == []
@@ -132,12 +137,20 @@ def test_lost_or_silent_server_stops_everything_until_it_is_back(customer: Tab, 
     api.speed(1)
     checkout_page(customer, api.created("no_payment_expired")).keep()
     left, connection = customer.page.locator("#left"), customer.page.locator("#connection")
-    for seconds, text in ((49, ""), (1, LOST), (1, "")):
-        customer.pass_time(seconds)
-        expect(connection).to_have_text(text)
+    customer.page.route("**/checkout/*.json", lambda _: None, times=2)  # silent
+    with customer.page.expect_request("**/checkout/*.json"):
+        customer.poll()
+    customer.pass_time(14)
+    expect(connection).to_have_text("")
+    with customer.page.expect_request("**/checkout/*.json"):  # once more, at once
+        customer.pass_time(1)
+    customer.pass_time(15)
+    expect(connection).to_have_text(LOST)
+    customer.pass_time(2)
+    expect(connection).to_have_text("")
     customer.button("Copy amount").focus()
     customer.page.evaluate(RECORD_ANNOUNCEMENTS)
-    customer.lose("**/events")
+    customer.lose("**/checkout/*.json")
     expect(connection).to_have_text(LOST)
     expect(customer.page).to_have_title(f"{LOST} · paymock")
     stood = left.inner_text()
@@ -147,9 +160,9 @@ def test_lost_or_silent_server_stops_everything_until_it_is_back(customer: Tab, 
     expect(customer.page.locator("svg.qr")).not_to_be_visible()
     for control in customer.page.locator("main button, main a, main summary").all():
         assert not control.evaluate("node => { node.focus(); return node.matches(':focus') }")
-    customer.page.unroute("**/events")
-    customer.pass_time(4)
-    expect(connection).to_be_empty()
+    customer.page.unroute("**/checkout/*.json")
+    while connection.inner_text():
+        customer.pass_time(4)
     expect(customer.page).to_have_title("Waiting for your payment · paymock")
     expect(customer.page.locator("svg.qr")).to_be_visible()
     expect(customer.button("Copy amount")).to_be_focused()

@@ -1,13 +1,13 @@
 """Pages that stay open: what they are told, and what they do when nobody tells them anything."""
 
+import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
-from harness.polling import wait_until
 from harness.server_process import server_process
 from tests.support.contract import Contract
-from tests.support.server import RunningServer
 from tests.web.pages.browser.conftest import NewTab
 from tests.web.pages.browser.steps import Tab, checkout_page
 from tests.web.pages.sandbox import Sandbox
@@ -22,16 +22,19 @@ SHOWN = {
 """The pages; where each shows what it was opened for, in which words, and in which when that has changed."""
 
 
+POLLS = ("/_mock/clock", ".json")
+
+
 def lose_server(tabs: list[Tab]) -> None:
     """The server of the pages, whose time is stopped, is gone. They try to reach it, in vain."""
     for tab in tabs:
-        expect(tab.connection).to_contain_text(LOST)
-        with tab.page.expect_event("requestfailed"):
-            tab.pass_time(4)
+        for _ in range(2):  # the first failure is tried again at once
+            with tab.page.expect_event("requestfailed"):
+                tab.pass_time(4)
         expect(tab.connection).to_contain_text(LOST)
 
 
-def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_the_server(
+def test_pages_only_poll_while_nothing_happens_and_outlive_a_restart_of_the_server(
     new_tab: NewTab, contract: Contract, tmp_path: Path
 ) -> None:
     store = ("--store", f"sqlite:///{tmp_path}/store.db")
@@ -41,12 +44,15 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
         tabs = [new_tab(api.api_key, server.url) for _ in SHOWN]
         tabs[0].stop_time()  # in all of them
         for tab, (path, (place, words, _)) in zip(tabs, SHOWN.items(), strict=True):
-            with tab.page.expect_response("**/events*"):
-                tab.open(path.format(payment["id"])).keep()
+            tab.open(path.format(payment["id"])).keep()
             expect(tab.page.locator(place)).to_contain_text(words)
-        before = [[*tab.requested] for tab in tabs]
-        tabs[0].pass_time(30)
-        assert [tab.requested for tab in tabs] == before
+        before = [len(tab.requested) for tab in tabs]
+        for _ in range(15):
+            tabs[0].pass_time(2)  # as often as they look at a clock that is frozen
+        for tab, number in zip(tabs, before, strict=True):
+            polls = tab.requested[number:]
+            assert len(polls) <= 15
+            assert all(url.endswith(POLLS) for url in polls)
     lose_server(tabs)
     (tmp_path / "ready.json").unlink()
     again = server_process(tmp_path, "--port", str(server.port), *store)
@@ -57,6 +63,7 @@ def test_pages_ask_for_nothing_while_nothing_happens_and_outlive_a_restart_of_th
             expect(tab.connection).not_to_contain_text(LOST)
         api.payment(payment["id"])
         for tab, (place, _, words) in zip(tabs, SHOWN.values(), strict=True):
+            tab.pass_time(2)
             expect(tab.page.locator(place)).to_contain_text(words)
             assert tab.kept()
             tab.forgive("net::ERR")
@@ -93,20 +100,63 @@ def test_pages_say_that_the_memory_of_a_restarted_server_started_empty(
         dashboard.leave()
 
 
-def test_hidden_page_has_no_connection(tab: Tab, api: Sandbox, server: RunningServer) -> None:
+def test_a_hidden_page_asks_nothing_and_is_up_to_date_when_it_is_seen_again(tab: Tab, api: Sandbox) -> None:
     tab.stop_time()
-    before = server.app.notifier.waiting
     tab.open()
-    wait_until(lambda: server.app.notifier.waiting == before + 1)
     tab.hide()
-    tab.pass_time(4)
-    tab.hide(hidden=False)
-    tab.pass_time(4)
-    assert server.app.notifier.waiting == before + 1  # a short absence is none
-    tab.hide()
-    tab.pass_time(5)
-    wait_until(lambda: server.app.notifier.waiting == before)
+    before = [*tab.requested]
+    tab.pass_time(60)
+    assert tab.requested == before
     api.created(order_id="order-1")
     tab.hide(hidden=False)
     expect(tab.orders()).to_have_text(["order-1"])
-    wait_until(lambda: server.app.notifier.waiting == before + 1)
+
+
+def test_twelve_checkouts_and_three_dashboards_of_one_browser_all_say_when_they_are_paid(
+    new_tab: NewTab, api: Sandbox
+) -> None:
+    """A browser has six connections to a server."""
+    payments = [api.created("happy_path", order_id=f"order-{number}") for number in range(12)]
+    checkouts = [checkout_page(new_tab(api.api_key), payment) for payment in payments]
+    dashboards = [new_tab(api.api_key).open() for _ in range(3)]
+    api.advance(45)
+    for checkout in checkouts:
+        expect(checkout.headline).to_have_text("Paid")
+    for dashboard in dashboards:
+        expect(dashboard.page.locator("#list tbody .badge")).to_have_text(["completed"] * 12)
+
+
+def test_a_checkout_asks_nothing_once_nothing_lies_ahead(tab: Tab, api: Sandbox) -> None:
+    tab.stop_time()
+    checkout_page(tab, api.created("happy_path"))
+    api.advance(45)
+    tab.poll()
+    expect(tab.page.get_by_text("Next step: no changes remain.")).to_be_visible()  # what it draws last
+    before = [*tab.requested]
+    tab.pass_time(60)
+    assert tab.requested == before
+
+
+@pytest.mark.parametrize(
+    ("path", "drawn", "shown"),
+    [("/", "**/fragments/payments?*", "#list .badge"), ("/checkout/{}", "**/checkout/{}", "#headline")],
+)
+@pytest.mark.parametrize("failure", ["503", "net::ERR"])
+def test_a_redraw_that_fails_is_tried_again_at_once(
+    tab: Tab, api: Sandbox, path: str, drawn: str, shown: str, failure: str
+) -> None:
+    payment_id = api.created("happy_path")["id"]
+    tab.stop_time()
+    tab.open(path.format(payment_id))
+    place = tab.page.locator(shown)
+    expect(place).to_have_text(re.compile("awaiting_payment|Waiting"))
+    refused = drawn.format(payment_id)
+    if failure == "503":
+        tab.page.route(refused, lambda route: route.fulfill(status=503), times=1)
+    else:
+        tab.page.route(refused, lambda route: route.abort(), times=1)
+    api.advance(45)
+    tab.poll()
+    expect(place).to_have_text(re.compile("completed|Paid"))
+    expect(tab.connection).not_to_contain_text(LOST)
+    tab.forgive(failure)

@@ -49,17 +49,12 @@ def test_creation_makes_one_payment_and_says_what_is_wrong_at_the_field(tab: Tab
 
 
 def test_what_went_wrong_stays_said_until_something_else_is_done(tab: Tab, api: Sandbox) -> None:
-    tab.page.route("**/fragments/payments?*", lambda route: route.abort(), times=1)
     tab.page.route("**/_mock/clock/advance", lambda route: route.abort())
     tab.open()
-    expect(tab.problem).to_have_text("The server cannot be reached.")  # the list could not be read
-    api.created(order_id="order-1")
-    expect(tab.orders()).to_have_text(["order-1"])
-    expect(tab.problem).to_be_hidden()
     tab.button("Advance sandbox").click()
     expect(tab.problem).to_have_text("The server cannot be reached.")
-    api.created(order_id="order-2")
-    expect(tab.orders()).to_have_count(2)
+    api.created(order_id="order-1")
+    expect(tab.orders()).to_have_text(["order-1"])
     expect(tab.problem).to_be_visible()
     tab.page.unroute("**/_mock/clock/advance")
     tab.button("Advance sandbox").click()

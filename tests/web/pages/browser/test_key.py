@@ -54,7 +54,8 @@ class TestKey:
             first.page.goto(f"{server.url}/#key={one.api_key.removeprefix('mk_test_')}")
             expect(first.page.locator("#key-problem")).to_contain_text(f"of open mode: open {one.api_key}?")
             expect(first.page.get_by_label("API key")).to_have_value(one.api_key)
-            first.button("Open").click()
+            with first.page.expect_navigation():
+                first.button("Open").click()
             expect(first.orders()).to_have_text(["of-one"])
             first.page.evaluate("dispatchEvent(new Event('focus'))")
             third = new_tab().open(f"/payments/{payment['id']}")
@@ -68,7 +69,7 @@ class TestKey:
         tab.button("Open").focus()
         tab.pass_time(60)
         expect(tab.button("Open")).to_be_focused()
-        assert [url for url in tab.requested if "/_mock/" in url] == [f"{tab.origin}/_mock/events"]
+        assert [url for url in tab.requested if "/_mock/" in url] == [f"{tab.origin}/_mock/clock"]
         tab.forgive("401")
 
     def test_of_the_settings_is_a_secret_and_opens_its_other_sandboxes(self, new_tab: NewTab) -> None:

@@ -1,5 +1,7 @@
 // Requests with the API key of the open sandbox.
 
+import { get, pollNow } from "./polling.js";
+
 const KEY = "paymock.key", KEYS = "paymock.keys", MOST_KEYS = 10;
 export const OPEN_KEY = /^mk_test_([\w-]{1,64})$/;
 
@@ -46,18 +48,19 @@ const decoded = async (reply) => (reply.headers.get("Content-Type").startsWith("
 
 /** Returns the decoded reply: of JSON its value, of HTML its document. Throws an Error with the message of a refusal, its `status` and `details`. */
 export async function request(method, path, body, headers = {}) {
-  const options = { method, headers: { ...bearer(), ...headers }, cache: "no-store" };
+  const options = { method, headers: { ...bearer(), ...headers } };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
   }
   let reply;
   try {
-    reply = await fetch(root + path, options);
+    reply = await get(root + path, options);
   } catch {
     throw Object.assign(new Error("The server cannot be reached."), { status: 0 });
   }
   const data = reply.status === 204 ? null : await decoded(reply).catch(() => null);
+  if (reply.ok && method !== "GET") pollNow();
   if (reply.ok) return data;
   const { message = `The server answered ${reply.status}.`, details = [] } = data?.error ?? {};
   throw Object.assign(new Error(message), { status: reply.status, details });

@@ -3,23 +3,27 @@
 import { bearer, key, keys } from "./api.js";
 import { announce, by, h } from "./dom.js";
 import { onCall, showFragment } from "./fragment.js";
-import { follow } from "./stream.js";
+import { get, poll } from "./polling.js";
 
 let candidates = []; // keys that may open the payment
-let left, told, posted, focused, live = true, queue = Promise.resolve();
+let left, told, posted, played, focused;
 
 try {
   candidates = [...new Set([key(), ...keys()])].filter(Boolean);
 } catch { /* no storage */ }
-follow(`${location.pathname}/events`, {}, (checkout) => {
+poll(`${location.pathname}.json`, {}, async (checkout) => {
   left = { seconds: checkout.seconds_left, speed: checkout.speed, at: performance.now() };
   told = checkout;
   post();
-  queue = queue.then(() => update(checkout)).then(play).catch(() => {});
+  const { now, seconds_left, ...rest } = checkout, found = JSON.stringify(rest);
+  await update(checkout);
+  if (played !== found) await play();
+  played = found;
+  return !checkout.final;
 }, (state) => {
-  live = state === "live";
-  if (!live) freeze(state === 404 ? "There is no such payment." : "Connection lost. Trying again…");
-  if (state === 404) queue = queue.then(refresh).then(() => say("")).then(play).catch(() => {});
+  if (state === "live") return thaw();
+  freeze(state === 404 ? "There is no such payment." : "Connection lost. Trying again…");
+  if (state === 404) refresh().then(() => say("")).then(play).catch(() => {}); // what is said stays
 });
 onCall(by("customer"), (call) => call().then(() => "", ({ message }) => message).then((text) => { by("refused").textContent = text; }), () => bearer(candidates[0]));
 setInterval(count, 500);
@@ -30,12 +34,15 @@ placeTools();
 by("customer").open = wide.matches;
 ready();
 
-/** Shows the payment as it is now. After a lost connection, what was shown may be used again. */
+/** Shows the payment as it is now. */
 async function update({ headline, confirmations, deposits, speed }) {
   const { shown, speed: at } = by("payment").dataset;
   if (`${headline} ${confirmations} ${deposits.length}` !== shown || speed !== Number(at)) await refresh();
-  if (!live) return;
   count();
+}
+
+/** After a lost connection, what is shown may be used again. */
+function thaw() {
   if (!by("customer").inert) return;
   by("payment").inert = by("customer").inert = false;
   (by(focused.id) ?? focused).focus();
@@ -59,7 +66,7 @@ function say(text) {
 
 /** Draws the page anew; a payment that is gone has a page, too. */
 async function refresh() {
-  const reply = await fetch(location.pathname, { cache: "no-store" });
+  const reply = await get(location.pathname);
   if (!reply.ok && reply.status !== 404) throw new Error(reply.statusText);
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const headline = by("headline").textContent, active = document.activeElement.id, open = by("details")?.open;
@@ -78,8 +85,8 @@ async function play() {
   for (; candidates.length; candidates.shift()) {
     try {
       return await showFragment(`checkout/${location.pathname.split("/").at(-1)}`, bearer(candidates[0]));
-    } catch ({ status }) {
-      if (status !== 401 && status !== 404) return;
+    } catch (error) {
+      if (error.status !== 401 && error.status !== 404) throw error;
     }
   }
   by("customer").replaceChildren();

@@ -2,7 +2,7 @@
 
 import { keyInCommand, request, root } from "./api.js";
 import { announce, by, copy, show } from "./dom.js";
-import { pause } from "./stream.js";
+import { pause } from "./polling.js";
 
 /** Returns a fragment, as a document, when no mouse button is down: on an element that is replaced, a click is lost. */
 export async function fragment(path, headers) {

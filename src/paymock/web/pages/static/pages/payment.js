@@ -9,7 +9,7 @@ import { move } from "./timeline.js";
 const id = location.pathname.split("/").at(-1), place = by("picture");
 let drawn, since = 0, announced, width, resizing;
 
-start({ load, tick, paymentId: id });
+start({ load, tick });
 new ResizeObserver(() => {
   clearTimeout(resizing);
   if (!drawn || by("content").inert || !place.clientWidth) return; // it cannot be drawn, or not be seen

@@ -29,9 +29,7 @@ new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) &&
 for (const name of ["search", "scenario"]) by(name).value = filters[name] ?? "";
 
 start({
-  async load(changed) {
-    if (changed.has("payments")) await refresh();
-  },
+  load: refresh,
   tick,
 });
 by("origin").textContent = root;

@@ -7,10 +7,5 @@ import { attempt, start } from "./shell.js";
 
 by("failed").addEventListener("change", () => attempt(requests));
 by("clear").addEventListener("click", () => attempt(() => request("DELETE", "/_mock/requests")));
-start({
-  async load(changed) {
-    if (changed.has("requests")) await requests();
-  },
-});
-
 const requests = () => showFragment(`requests${by("failed").checked ? "?failed=true" : ""}`);
+start({ load: requests });

@@ -5,13 +5,13 @@ import { creationDialog } from "./creation.js";
 import { announce, by, h } from "./dom.js";
 import { showProblems } from "./forms.js";
 import { onCall } from "./fragment.js";
+import { poll } from "./polling.js";
 import { accepted, openSandbox, sandboxForm } from "./sandboxes.js";
-import { follow, pause } from "./stream.js";
 
 const clock = { now: 0, speed: 0, at: 0 };
 const PLAYED = 10; // the speed at which all scenarios are played
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-let lostAt = null, focused, started;
+let lostAt = null, focused;
 
 /** The shortcuts; j and k go through the list. */
 addEventListener("keydown", (event) => {
@@ -45,11 +45,8 @@ export async function attempt(action) {
   }
 }
 
-/**
- * Starts a page: `load` gets the set of what has changed ("payments", "requests"), at first and whenever it
- * does; `tick` runs a few times a second, for what only counts. `paymentId` is followed even when it is old.
- */
-export function start({ load, tick = () => {}, paymentId }) {
+/** Starts a page: `load` draws it, at first and when it may have changed; `tick` runs a few times a second, for what only counts. */
+export function start({ load, tick = () => {} }) {
   const hide = (hidden) => ["clock", "main", "sandbox"].forEach((id) => { by(id).hidden = hidden && (id !== "sandbox" || !clock.at); });
   if (!sandboxForm(hide)) return;
   hide(false);
@@ -64,38 +61,28 @@ export function start({ load, tick = () => {}, paymentId }) {
     tick();
     if (now() >= (played()?.end ?? Infinity)) attempt(putSpeedBack);
   }, calm ? 1000 : 200);
-  const url = `${root}/_mock/events${paymentId ? `?payment_id=${encodeURIComponent(paymentId)}` : ""}`;
-  const due = new Set();
-  let busy, failed;
-  const work = async () => {
-    for (busy = true; due.size;) {
-      const changed = new Set(due);
-      due.clear();
-      try {
-        await load(changed);
-        if (failed) problem(failed = null);
-      } catch (error) {
-        problem(failed = error);
-        if (error.status && error.status < 500) continue;
-        changed.forEach((name) => due.add(name));
-        await pause(2000);
-      }
+  let drawn, failed, server;
+  poll(`${root}/_mock/clock`, bearer(), async (found, reply) => {
+    if (!clock.at) accepted();
+    setClock(found);
+    const [, answering] = reply.headers.get("X-Request-Id").split("_"); // of one process
+    if (server && server !== answering && by("restarted")) by("restarted").hidden = false;
+    server = answering;
+    if (drawn?.revision === found.revision && !(drawn.next_change_at <= found.now)) return;
+    try {
+      await load();
+      if (failed) problem(failed = null);
+    } catch (error) {
+      if (error.status === 0 || error.status >= 500) throw error;
+      problem(failed = error);
     }
-    busy = false;
-  };
-  follow(url, bearer(), (notice) => {
-    setClock(notice.clock);
-    if (started && started !== notice.started && by("restarted")) by("restarted").hidden = false;
-    started = notice.started;
-    notice.changed.forEach((name) => due.add(name));
-    if (!busy) work();
+    drawn = found;
   }, connection);
 }
 
 /** While the server is away, the page is frozen, and dimmed by the style. */
 function connection(state) {
   const live = state === "live", lost = !live && state !== 401;
-  if (live) accepted();
   if (state === 401) openSandbox(key());
   if (live && lostAt !== null) announce("Connected again");
   if (lost && lostAt === null) {
@@ -122,7 +109,7 @@ function setClock({ now: at, speed }) {
 }
 
 const playedItem = () => `paymock.played ${sandboxName(key())}`;
-const played = () => JSON.parse(sessionStorage.getItem(playedItem()));
+const played = () => key() && JSON.parse(sessionStorage.getItem(playedItem())); // the key may have been forgotten
 
 /** Lets the sandbox run at ×10 until `end`, in virtual milliseconds; the page of this tab then puts its speed back. */
 export async function playUntil(end) {
