@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
-from paymock.rules.clock import SPEEDS, is_speed, now_problem
+from paymock.rules.clock import SPEEDS, is_speed
 from paymock.text import NAMED_KEY
 
 DEFAULT_PORT, MAX_PORT = 8402, 65_535
@@ -109,7 +109,6 @@ class Settings:
     log: str = "text"
     access_log: bool = True
     speed: float = 1.0
-    now: str | None = None
     control: bool = True
     max_payments: int | None = None
     retention: int | None = None
@@ -130,7 +129,6 @@ class Settings:
         anybody = self.open_mode and not self.open
         in_memory, in_redis = self.store == MEMORY_STORE, self.store.startswith("redis")
         has_speed = type(self.speed) in (int, float) and is_speed(self.speed)
-        wrong_now = self.now is not None and now_problem(self.now)
         is_empty = self.host == "" or (self.ready_file is not None and not self.ready_file.name)
         has_root_path = re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", self.root_path)
         # Invalid bytes come as lone surrogates.
@@ -142,7 +140,6 @@ class Settings:
         for is_wrong, message in (
             (prefixes.intersection(self.api_keys), "an API key is KEY.NAME of another one, which it reveals"),
             (not has_speed, f"speed must be {SPEEDS}, not {self.speed!r}"),
-            (wrong_now, f"now {wrong_now}"),
             (is_empty, "the host and the ready file must not be empty"),
             (not has_root_path, "a root path begins with / and does not end with it, such as /paymock"),
             (not has_seed, "the seed must be valid UTF-8"),

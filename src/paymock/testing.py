@@ -11,7 +11,6 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from _paymock_sandboxes import before_reset, open_sandboxes
@@ -119,13 +118,13 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     from paymock.settings import MEMORY_STORE, Settings, SettingsError
     from paymock.web.telemetry.access_log import RequestLog
 
+    if "now" in settings:
+        raise TypeError("now no longer exists: use freeze(at=) of a sandbox, or paymock_now in pytest")
     if "api_keys" in settings:
         keys = None if isinstance(settings["api_keys"], str) else (*settings["api_keys"],)
         if keys is None or not all(isinstance(key, str) for key in keys):
             raise TypeError("api_keys must be a list of strings")  # without the keys
         settings["api_keys"] = tuple(dict.fromkeys(keys))
-    if isinstance(settings.get("now"), datetime):
-        settings["now"] = settings["now"].isoformat()
     for name in {"catalog", "scenarios", "api_keys_file"} & settings.keys():
         settings[name] = settings[name] and Path(settings[name])
     options = Settings(**{"port": 0, "access_log": False, **settings}).with_keys_of_file()

@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from paymock.payments import records
+from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
+from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox.clock import synchronize
 from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
 from paymock.schemas.control import Advance, AdvancePayment, ListPayments, MakeDeposit, SetClock, SetNext
@@ -75,6 +77,18 @@ async def test_resets_that_meet_never_bring_an_old_id_back() -> None:
         await asyncio.gather(app.control.reset(SANDBOX), app.control.reset(SANDBOX))
         seen.add((await app.create())[0].id)
     assert len(seen) == 5
+
+
+async def test_a_sandbox_goes_by_the_clock_in_its_record_others_by_that_of_the_store() -> None:
+    """Version 0.3 stored one with the first change of each sandbox, if it was started with `--now`."""
+    app = UseCases(store := MemoryStore())
+    begun = records.encode(SandboxRecord(clock=ClockSetting(NOON, NOON - 86_400_000, 1)))
+    await store.replace(SANDBOX, STATE, None, begun, expected_state=None)
+    app.clock.advance(5)
+    assert (await app.create())[0].created_at == "2030-01-30T12:00:05.000Z"
+    await app.control.reset(SANDBOX)
+    for sandbox in (SANDBOX, "another"):
+        assert (await app.control.clock(sandbox)).now == "2030-01-31T12:00:00.000Z"
 
 
 async def test_a_slower_clock_begins_when_every_process_knows_of_it() -> None:

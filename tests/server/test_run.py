@@ -81,6 +81,7 @@ REFUSED_STARTS = {
     "--api-key first-key,,second-key": (1, "an API key must consist of"),
     "--host 0.0.0.0 --api-keys-file /none": (1, "cannot read the file of API keys /none: No such file"),
     "--workers 2": (2, "--workers' no longer exists: start several servers with --reuse-port"),
+    "--now 2024-02-29T12:00Z": (2, "no longer exists: set the time of a sandbox: `paymock clock TIME`"),
     "--reset-time": (2, "--reset-time' no longer exists"),
     "--no-reset-time": (2, "--reset-time' no longer exists"),
     "--retention 2d": (1, "--retention does not apply to memory://"),
@@ -122,7 +123,7 @@ def test_an_invalid_variable_is_named() -> None:
 
 
 @pytest.mark.parametrize("command", ["serve", "exec true"])
-@pytest.mark.parametrize("variable", ["PAYMOCK_WORKERS", "PAYMOCK_RESET_TIME"])
+@pytest.mark.parametrize("variable", ["PAYMOCK_WORKERS", "PAYMOCK_RESET_TIME", "PAYMOCK_NOW"])
 def test_the_variable_of_an_option_that_is_gone_is_refused(command: str, variable: str) -> None:
     outcome = run(*command.split(), **{variable: "1"})
     assert outcome.returncode == 2

@@ -10,12 +10,9 @@ import pytest
 
 from paymock.payments import views
 from paymock.rules.errors import PaymockError
-from paymock.rules.times import to_rfc3339
-from paymock.sandbox.sandboxes import new_metadata
-from paymock.schemas.control import Advance, ListPayments, MakeDeposit
+from paymock.schemas.control import MakeDeposit
 from paymock.schemas.public import Payment
 from paymock.stores.base import MAX_COUNTERS, METADATA, STATE, Store, StoreError, companion_key
-from tests.support.clock import NOON
 from tests.support.use_cases import SANDBOX, UseCases, keyed
 
 T = TypeVar("T")
@@ -146,26 +143,6 @@ class StoreContract:
                 assert await deposit(key) == (outcome[0], True)
             elif key:
                 assert not (await app.create(key))[1]
-
-    async def test_a_sandbox_begins_with_its_first_change_if_servers_have_a_beginning(
-        self, store: Store
-    ) -> None:
-        """Also after a reset. One that has begun before keeps its clock."""
-        origin, begin = new_metadata(NOON, 1, "tests"), NOON - 10**10
-        before = UseCases(store, origin)
-        one, other = UseCases(store, origin, begin), UseCases(store, origin, begin)
-        await before.create("order-1001-payment")
-        for app in (before, one, other):
-            app.clock.advance(5)
-        assert (await one.create("order-1002-payment"))[0].created_at == to_rfc3339(NOON + 5_000)
-        for sandbox in (SANDBOX, "another"):
-            await other.control.reset(sandbox)
-            assert (await one.control.clock(sandbox)).now == to_rfc3339(begin + 5_000)
-            assert (await one.control.payments(sandbox, ListPayments())).total == 0
-        assert (await other.control.advance("another", Advance(seconds=1))).now == to_rfc3339(begin + 1_000)
-        assert (await one.create("order-1001-payment"))[0].created_at == to_rfc3339(begin)
-        for app in (before, one, other, UseCases(store, origin, NOON)):
-            assert (await app.create("order-1002-payment"))[0].created_at == to_rfc3339(begin)
 
     async def test_nothing_is_stored_if_the_state_is_not_the_expected_one(self, store: Store) -> None:
         assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)

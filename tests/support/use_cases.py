@@ -37,15 +37,11 @@ class UseCases:
     """The use cases on a store, as one process has them: two of these on one store are two processes."""
 
     def __init__(
-        self,
-        store: Store,
-        origin: StoreMetadata | None = None,
-        begin: int | None = None,
-        retention: int | None = None,
+        self, store: Store, origin: StoreMetadata | None = None, retention: int | None = None
     ) -> None:
         self.clock = ManualClock()
         metadata = origin or new_metadata(NOON, 0, "tests")
-        self.sandboxes = Sandboxes(store, self.clock, metadata, begin, retention)
+        self.sandboxes = Sandboxes(store, self.clock, metadata, retention)
         self.service = PaymentsService(load_catalog(None), 100, self.sandboxes)
         self.faults = FaultInjection(self.sandboxes, self.service)
         self.control = ControlService(load_catalog(None), self.sandboxes)

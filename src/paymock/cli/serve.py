@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number, moment
+from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import process
@@ -113,13 +113,6 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     default=1,
     help="Initial speed factor of every sandbox, relative to real time.",
 )
-@_option(
-    "--now",
-    metavar="TIME",
-    type=moment,
-    help="Where the clock of every sandbox begins, with its first change and after a reset: "
-    "2024-02-29T12:00Z. [default: real time]",
-)
 @_option("--seed", help="Make ids, addresses and hashes reproducible.")
 @_option(
     "--store",
@@ -155,6 +148,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @_option("--no-access-log/--access-log", help="Do not log requests.")
 @_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
 @_option("--workers", **_gone("start several servers with --reuse-port"))
+@_option("--now", **_gone("set the time of a sandbox: `paymock clock TIME`, PUT /_mock/clock, freeze(at=)"))
 @_option("--reset-time/--no-reset-time", **_gone("the store holds no time any more, so omit it"))
 def serve(**options: Any) -> None:
     """Start the server."""

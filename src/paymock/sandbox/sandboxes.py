@@ -115,16 +115,9 @@ class Sandboxes:
     """The sandboxes of a store. Changes are optimistic: one that others have overtaken is computed again."""
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        metadata: StoreMetadata,
-        begin: int | None = None,
-        retention: int | None = None,
+        self, store: Store, clock: Clock, metadata: StoreMetadata, retention: int | None = None
     ) -> None:
-        """`begin` is the virtual time at which a sandbox begins with its first change, if given. `retention`
-        is that of the store, in seconds.
-        """
+        """`retention` is that of the store, in seconds."""
         self.notifier = Notifier(store, clock)
         self.timelines = PaymentTimelines()
         self._store = store
@@ -133,9 +126,7 @@ class Sandboxes:
         self._clock = clock
         self.started = clock()
         self._metadata = metadata
-        self._begin = begin
         self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
-        self._initial = self._initial_clock(self.started)
         self.owners: BoundedCache[str, str] = BoundedCache(_CACHED_STATES)
         """Of sandboxes that a key `K.NAME` opened: that of K."""
 
@@ -154,12 +145,6 @@ class Sandboxes:
             await self._verify_metadata()
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, STATE, *keys)
-        if self._begin is not None and self._states.get(sandbox, (b"", None))[0] != state:
-            record = records.decode_as(SandboxRecord, state)
-            kinds = () if record.clock else (PaymentRecord.KIND, EndpointRecord.KIND)
-            if any([await self._store.count(sandbox, kind) for kind in kinds]):  # from before servers had it
-                record = replace(record, clock=self._metadata.clock)
-            self._states[sandbox] = state, record
         return self._snapshot_of(sandbox, state, values, real)
 
     def _known(self, sandbox: str) -> SandboxSnapshot:
@@ -172,18 +157,7 @@ class Sandboxes:
 
     def known_clock(self, sandbox: str) -> ClockSetting:
         """Return the clock of the sandbox as this process has seen it last."""
-        return self._states.get(sandbox, _UNSEEN)[1].clock or self._initial
-
-    def _initial_clock(self, since: int) -> ClockSetting:
-        """Return the clock of a sandbox without its own, which began at the real time `since`, if ever."""
-        clock = self._metadata.clock
-        return clock if self._begin is None else ClockSetting(since, self._begin, clock.speed)
-
-    def _begun(self, snapshot: SandboxSnapshot) -> SandboxSnapshot:
-        """Return the sandbox as a change finds it, which lets its clock begin."""
-        if self._begin is None or snapshot.record.clock is not None:
-            return snapshot
-        return replace(snapshot, clock=self._initial_clock(snapshot.real))
+        return self._states.get(sandbox, _UNSEEN)[1].clock or self._metadata.clock
 
     async def until(self, real: int) -> None:
         """Wait until the real time `real`, but no longer than a change takes to reach every process."""
@@ -233,7 +207,7 @@ class Sandboxes:
         """
         deadline = RetryDeadline()
         while True:
-            before = self._begun(await self.snapshot(sandbox))
+            before = await self.snapshot(sandbox)
             after = await self.store(before, compute(before), if_empty=if_empty)
             if after is not None:
                 return after
@@ -247,8 +221,6 @@ class Sandboxes:
         """
         if record is before.record:
             return before
-        if self._begin is not None and record.clock is None:
-            record = replace(record, clock=before.clock)
         sandbox, old, state = before.sandbox, before.state, records.encode(record)
         if not await self._store.replace(sandbox, STATE, old, state, expected_state=old, if_empty=if_empty):
             return None
@@ -285,9 +257,7 @@ class Sandboxes:
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        if self._begin is not None:
-            await self.snapshot(request.sandbox)
-        snapshot = self._begun(self._known(sandbox := request.sandbox))
+        snapshot = self._known(sandbox := request.sandbox)
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
@@ -304,8 +274,6 @@ class Sandboxes:
                         raise
                 else:
                     addition = token, records.encode(record), record.KIND
-                    if self._begin is not None and after.clock is None:
-                        after = replace(after, clock=snapshot.clock)
                     new_state = None if after is snapshot.record else records.encode(after)
                     state, existing = await self._store.add(
                         sandbox, addition, expected_state=snapshot.state, new_state=new_state, limit=limit
@@ -316,7 +284,7 @@ class Sandboxes:
                         self.notifier.notify(sandbox, addition=new_state is None)
                         return Creation(record, addition[1], replayed=False, snapshot=snapshot)
             if state != snapshot.state or real != snapshot.real:
-                snapshot = self._begun(self._snapshot_of(sandbox, state, [], real))
+                snapshot = self._snapshot_of(sandbox, state, [], real)
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
             deadline.check()
@@ -377,7 +345,7 @@ class Sandboxes:
     ) -> SandboxSnapshot:
         cached = self._states.get(sandbox)
         record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
-        clock = record.clock or self._initial
+        clock = record.clock or self._metadata.clock
         # A change by a server whose clock is ahead is not pending for longer than one of this server, whose
         # clock goes on from there: otherwise its next change would set the time back.
         if real < (started := clock.since_real - self.propagation_ms):
@@ -403,7 +371,6 @@ class Sandboxes:
             metadata = await read_metadata(self._store, self._metadata)
             await synchronize(self._clock, self._store)
             self._metadata, self._verified = metadata, connections
-            self._initial = self._initial_clock(self.started)
         except PaymockError as error:
             return error
         except StoreError as error:

@@ -10,7 +10,6 @@ from paymock.http.checks import AllowedHosts, Keyring
 from paymock.http.routing import Handler, Route, Routes
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import StoreMetadata
-from paymock.rules.times import parse_rfc3339
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.settings import MEMORY_STORE, Settings, SettingsError
@@ -44,8 +43,7 @@ def create_applications(
     """
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     open_mode, in_memory = not settings.api_keys, settings.store == MEMORY_STORE
-    begin = None if settings.now is None else parse_rfc3339(settings.now)
-    sandboxes = Sandboxes(store, clock, metadata, begin, settings.retention)
+    sandboxes = Sandboxes(store, clock, metadata, settings.retention)
     payments_service = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkout_service = CheckoutService(catalog, sandboxes)
     control_service = (
