@@ -156,13 +156,14 @@ async def test_an_observed_advance_goes_as_far(body: dict[str, Any], status: str
         assert (await advance(app, payment.id, **body)).observed  # nothing is left to observe
 
 
-async def test_a_reset_ends_an_observed_advance() -> None:
+async def test_a_reset_ends_a_wait_and_an_observed_advance() -> None:
     app = UseCases(MemoryStore())
     payment, _ = await app.create()
-    advancing = asyncio.create_task(advance(app, payment.id, to="end"))
+    other, _ = await app.create("order-1002-payment")
+    waiting = payment_wait(app, other.id), asyncio.create_task(advance(app, payment.id, to="end"))
     await asyncio.sleep(1)
     await app.control.reset(SANDBOX)
-    assert (await refusal(advancing)).kind.code == "payment_not_found"
+    assert [(await refusal(one)).kind.code for one in waiting] == ["payment_not_found"] * 2
     assert asyncio.get_running_loop().time() < 2
 
 

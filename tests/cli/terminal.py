@@ -17,13 +17,13 @@ from paymock.cli.main import cli
 from tests.support import in_process
 
 TIMEOUT = 20
-"""Seconds within which a command must react: less than the interval at which it reads a payment again."""
+"""Seconds within which a command must react."""
 
 LONG_SECONDS = 120
 """Seconds that no command takes on a terminal."""
 
 COMMANDS = set(cli.list_commands(click.Context(cli))) - {"serve", "exec", "scenarios"}
-"""The commands that use a server, and `demo`."""
+"""The commands that use a server."""
 
 
 class Terminal:

@@ -21,7 +21,7 @@ ARGUMENTS = {
 """What commands need."""
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS - {"demo"}))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_a_missing_server_is_3(unconnected: Terminal, command: str) -> None:
     message = unconnected.fails(3, command, *ARGUMENTS.get(command, ()))
     assert message.startswith(f"Error: cannot reach {unconnected.url}: Connection refused")
@@ -29,7 +29,7 @@ def test_a_missing_server_is_3(unconnected: Terminal, command: str) -> None:
 
 REFUSED = {
     "payment pay_x": "payment_not_found: This API key has no payment",
-    "watch": "payment_not_found: This sandbox has no payments",
+    "payment": "payment_not_found: This sandbox has no payments",
     "create --chain moon": "  --chain: ",
     "create --amount 0 --address 0x1": "  --address: must be an EVM",
     "create --order \udcff": "invalid_json: ",
@@ -62,7 +62,6 @@ USAGE_ERRORS = {
     "wait pay_x --order order-7": "Give a payment or --order, not both",
     "--url http://127.0.0.1:8402 serve": "--url is not an option of `serve`",
     "--url localhost payments": "'--url': must be like http://127.0.0.1:8402",
-    "demo --speed 0": "'0' is not a number from 0.1 to 10,000",
     "coverage --fail-under 101": "'101' is not a number from 0 to 100",
     "next late_payment --course a.toml": "Give SCENARIO or --course, not both",
     "next --times 2": "need SCENARIO, --course or --fault",
@@ -90,7 +89,7 @@ def test_a_refusal_is_1_and_a_usage_error_2(terminal: Terminal, command: str) ->
 
 SUGGESTIONS = {
     "serv": "serve",
-    "Watch": "watch",
+    "Wait": "wait",
     "create Hapy_path": "happy_path",
     "payments --status complete": "completed",
     "fault ad drop": "add",
@@ -133,9 +132,9 @@ USES = {
 
 
 SENDING = [
-    *(f"{name} {USES.get(name, '')}" for name in sorted(COMMANDS - {"demo"})),
+    *(f"{name} {USES.get(name, '')}" for name in sorted(COMMANDS)),
     "advance pay_x --to end --until-observed", "wait --order order-1", "requests --wait 1", "fault list",
-    "fault clear", "next --fault drop", "next --clear", "clock freeze", "payment pay_x", "watch pay_x",
+    "fault clear", "next --fault drop", "next --clear", "clock freeze", "payment pay_x",
     "deposit pay_x --half",
 ]  # fmt: skip
 

@@ -27,6 +27,8 @@ GUESSES = {
     "simulate": (2, "Did you mean 'next' or 'deposit' or 'advance'?"),
     "chains": (2, "Did you mean 'GET /v1/chains'?"),
     "freeze": (2, "Did you mean 'clock freeze'?"),
+    "watch order-1001": (2, "Did you mean 'wait' or 'requests --follow'?"),
+    "demo --speed 20": (2, "Did you mean 'serve and its dashboard'?"),
     "completion bash": (2, "Did you mean '_PAYMOCK_COMPLETE=bash_source paymock'?"),
     # A payment by its order
     "payment order-1001": (0, "  order     order-1001\n"),
@@ -38,7 +40,6 @@ GUESSES = {
     "advance newest --to end": (0, "  order     order-1002\n"),
     "payment order-7": (1, "payment_not_found: This sandbox has no payment with the id or the order"),
     "wait order-1001 --status awaiting_payment": (0, "  order     order-1001\n"),
-    "watch order-1003": (1, "no payment with the id or the order 'order-1003'"),
     "deposit order-1001 5": (0, "  order     order-1001\n"),
     "deposit order-1001 --half": (0, "  order     order-1001\n"),
     "advance order-1001 --to end": (0, "  order     order-1001\n"),

@@ -51,10 +51,7 @@ def completions(words: str, **variables: str) -> list[str]:
         ("paymock clock ", ["freeze"]),
         ("paymock exec --s", ["--scenarios", "--speed", "--seed", "--store"]),
         ("paymock re", ["ready", "requests", "reset"]),
-        *(
-            (f"paymock {command} ne", ["newest"])
-            for command in ("payment", "watch", "wait", "deposit", "advance")
-        ),
+        *((f"paymock {command} ne", ["newest"]) for command in ("payment", "wait", "deposit", "advance")),
         ("paymock fault add drop --payment ne", ["newest"]),
         ("paymock fault add h", ["hang", "hold"]),
     ],
@@ -84,7 +81,7 @@ def test_common_options_stand_after_a_command(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
     options = {flag for parameter in command.params for flag in parameter.opts}
-    assert options & COMMON == {"demo": {"--json"}, "ready": {"--url", "--json"}}.get(name, COMMON)
+    assert options & COMMON == {"ready": {"--url", "--json"}}.get(name, COMMON)
 
 
 def test_an_option_after_the_command_takes_precedence(terminal: Terminal, unconnected: Terminal) -> None:
@@ -106,7 +103,7 @@ def test_modules_are_imported_lazily() -> None:
         "def loaded(*names): print(sorted({*names} & {*sys.modules}))\n"
         "print([name for name in sys.modules if name.startswith('paymock.cli.') and name[12:] != 'main'])\n"
         "loaded('asyncio', 'msgspec', 'Crypto')\n"
-        "import paymock.cli.payments, paymock.cli.watch\n"
+        "import paymock.cli.payments\n"
         "loaded('uvloop')\n"
         "import paymock.server.server\n"
         "server = paymock.server.server.Server\n"

@@ -80,7 +80,7 @@ def test_a_long_wait_looks_for_signals_every_second(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(select, "poll", Poll)
     with socket.socket() as source:
-        assert wait_readable(35, [source.fileno()]) == [source.fileno()]
+        wait_readable(35, source.fileno())
     assert waits == [1000] * 3
 
 

@@ -32,7 +32,7 @@ def commands(text: str) -> list[str]:
 def test_without_a_server_it_shows_how_to_start_one(unconnected: Terminal, port: int) -> None:
     shown = unconnected.text()
     assert f"cannot reach {unconnected.url}: Connection refused" in shown
-    assert commands(shown) == [f"paymock serve --port {port}", "paymock demo", "paymock --help"]
+    assert commands(shown) == [f"paymock serve --port {port}", "paymock --help"]
 
 
 def test_in_an_empty_sandbox_it_shows_how_to_create_a_payment(terminal: Terminal) -> None:
@@ -49,14 +49,14 @@ def test_with_a_payment_it_shows_what_to_do_with_it(terminal: Terminal, api: Api
     document = terminal.json()
     assert document["newest"]["id"] == payment["id"]
     assert (document["url"], document["problem"]) == (terminal.url, None)
-    assert document["next"][:2] == commands(shown)[:2] == ["paymock watch", "paymock advance --to next"]
+    assert document["next"][:2] == commands(shown)[:2] == ["paymock wait", "paymock advance --to next"]
 
 
 def test_the_commands_repeat_the_options(terminal: Terminal, api: Api, unconnected: Terminal) -> None:
     api.created()
     key = terminal.variables["PAYMOCK_API_KEY"]
-    [watch, advance, *_] = commands(unconnected.text("--url", terminal.url, "--key", key))
-    assert watch == f'paymock --url {terminal.url} --key "$PAYMOCK_API_KEY" watch'
+    [wait, advance, *_] = commands(unconnected.text("--url", terminal.url, "--key", key))
+    assert wait == f'paymock --url {terminal.url} --key "$PAYMOCK_API_KEY" wait'
     advance = advance.replace("$PAYMOCK_API_KEY", key)
     assert unconnected.text(*shlex.split(advance)[1:]).split()[1] == "payment_detected"
 
@@ -68,7 +68,7 @@ def test_a_refusal_is_explained(terminal: Terminal) -> None:
 
 
 def test_create_shows_what_is_next_on_a_terminal(terminal: Terminal) -> None:
-    after = ["paymock watch", "paymock advance --to next", "paymock payment"]
+    after = ["paymock wait", "paymock advance --to next", "paymock payment"]
     assert commands(terminal.shown("create")) == after
     assert json.loads(terminal.shown("create", "--json"))["status"] == "awaiting_payment"
 

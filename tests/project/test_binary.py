@@ -139,7 +139,7 @@ def test_nothing_is_left(executable: Executable, end: Callable[["subprocess.Pope
 
 def test_it_ends_as_the_installed_command_does(built_executable: Path) -> None:
     """The tests of commands whose processes need not be children of the process that was started."""
-    files = ["tests/cli/test_exec.py", "tests/cli/test_watch.py", "tests/cli/test_main.py"]
+    files = ["tests/cli/test_exec.py", "tests/cli/test_requests.py", "tests/cli/test_main.py"]
     command = [
         sys.executable,
         "-m",

@@ -62,7 +62,7 @@ def demo() -> Iterator[RunningServer]:
 
 
 def needs_server(block: Block) -> bool:
-    return block.language == "sh" and ("curl -" in block.text or "/paymock watch" in block.text)
+    return block.language == "sh" and "curl -" in block.text
 
 
 def session(page: str) -> list[tuple[Block, str]]:

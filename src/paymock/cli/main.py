@@ -16,11 +16,8 @@ from paymock import __version__
 from paymock.cli.options import CommandGroup, api_key, as_json, is_given, server_url
 
 COMMANDS = {
-    "Server": {"serve": "serve", "exec": "exec", "ready": "ready", "demo": "watch"},
-    "Payments": {
-        "create": "payments", "payments": "payments", "payment": "payments", "watch": "watch",
-        "wait": "payments",
-    },
+    "Server": {"serve": "serve", "exec": "exec", "ready": "ready"},
+    "Payments": dict.fromkeys(("create", "payments", "payment", "wait"), "payments"),
     "Time and faults": {
         "clock": "clock", "advance": "clock", "deposit": "payments", "next": "fault", "fault": "fault",
     },
@@ -40,10 +37,11 @@ _GUESSES = {
     "restart": "Ctrl-C|serve", "delete": "reset|fault delete", "rm": "reset|fault delete",
     "version": "--version", "help": "--help", "new": "create", "init": "serve", "pay": "deposit",
     "trigger": "next|deposit|advance", "simulate": "next|deposit|advance", "freeze": "clock freeze",
-    "chains": "GET /v1/chains", "webhooks": "watch|wait", "config": "serve --help",
+    "chains": "GET /v1/chains", "webhooks": "wait", "config": "serve --help",
+    "watch": "wait|requests --follow", "demo": "serve and its dashboard",
     "completion": "_PAYMOCK_COMPLETE=bash_source paymock",
 }  # fmt: skip
-"""What is meant by words that other programs use."""
+"""What is meant by words that other programs use, or that paymock used."""
 
 _BROKEN_PIPE = 141
 """128 plus the number of SIGPIPE: what a shell reports of a command that wrote to a closed pipe."""

@@ -4,7 +4,6 @@ commands that are useful next.
 
 import errno
 import json
-import math
 import os
 import select
 import shlex
@@ -12,7 +11,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -78,31 +77,30 @@ _SIGNAL_SECONDS = 1.0
 """How late Ctrl-C may be: a signal that comes between two instructions does not interrupt the next wait."""
 
 
-def wait_readable(timeout: float | None, descriptors: Collection[int]) -> list[int]:
-    """Wait `timeout` seconds, or until one of the file descriptors is readable; return those that are.
+def wait_readable(timeout: float, descriptor: int) -> None:
+    """Wait `timeout` seconds, or until the file descriptor is readable.
 
     Raises BrokenPipeError as soon as the reader of standard output has closed it.
     """
     if not hasattr(select, "poll"):  # Windows, which does not report a closed pipe
-        return select.select(descriptors, (), (), timeout)[0]
+        select.select([descriptor], (), (), timeout)
+        return
     poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
+    poll.register(descriptor, select.POLLIN)
     output = None
     with suppress(OSError):  # a replacement of standard output need not be a file
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             output = sys.stdout.fileno()
             poll.register(output, 0)  # errors only
-    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    deadline = time.monotonic() + timeout
     while True:
         left = max(0.0, deadline - time.monotonic())
-        ready = [descriptor for descriptor, _ in poll.poll(min(left, _SIGNAL_SECONDS) * 1000)]
+        ready = [readable for readable, _ in poll.poll(min(left, _SIGNAL_SECONDS) * 1000)]
         if ready or left <= _SIGNAL_SECONDS:
             break
     if output in ready:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-    return ready
 
 
 # Tables
@@ -256,7 +254,7 @@ class Step(NamedTuple):
 
 
 AFTER_CREATION = (
-    Step("watch", "Follow the payment until its last change"),
+    Step("wait", "Wait for the next change of the payment"),
     Step("advance --to next", "Advance it to its next change"),
     Step("payment", "Show it with its timeline"),
 )

@@ -52,10 +52,7 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
         rows["Problem"] = document["problem"] = str(unreachable)
         port = urlsplit(client.url).port
         option = "" if port in (None, DEFAULT_PORT) else f" --port {port}"
-        steps = [
-            Step(f"serve{option}", "Start a server", needs_server=False),
-            Step("demo", "Play all scenarios, without a server", needs_server=False),
-        ]
+        steps = [Step(f"serve{option}", "Start a server", needs_server=False)]
     except Refused as refused:
         rows["Problem"] = document["problem"] = f"{refused.code}: {refused.message}"
         ready = Step("ready --wait 60", "Wait until the server is ready")

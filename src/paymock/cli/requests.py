@@ -70,7 +70,7 @@ def requests(
             after = entries[0]["request_id"] if entries else after
             query = {"after": after, "timeout": DEFAULT_WAIT}
             waiting = client.send("waitForRequests", query=query, timeout=seconds)
-            wait_readable(seconds, [waiting.fileno()])
+            wait_readable(seconds, waiting.fileno())
             entries = waiting.result()["data"]
             if after and len(entries) == JOURNAL_LENGTH:
                 echo_note("there were more requests than the journal holds: some are not shown")
