@@ -76,7 +76,7 @@ def test_a_customer_who_does_not_pay_is_told_so(page: Page, paymock: Sandbox) ->
 
 
 def test_a_customer_who_tries_again_has_one_payment(page: Page, paymock: Sandbox) -> None:
-    paymock.next(fault="drop")
+    paymock.fault("drop", operation="createPayment")
     page.get_by_role("button", name="Buy").click()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("status")).to_have_text("Waiting for your payment")

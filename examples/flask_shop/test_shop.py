@@ -89,7 +89,7 @@ def test_the_shop_knows_every_status_that_there_is(paymock: Sandbox) -> None:
 def test_a_customer_who_is_told_of_a_failure_orders_again_and_has_one_payment(
     customer: FlaskClient, paymock: Sandbox, fault: str
 ) -> None:
-    paymock.next(fault=fault)
+    paymock.fault(fault, operation="createPayment")
     assert customer.post("/orders/order-1001").status_code == 502
     assert customer.post("/orders/order-1001").status_code == 303
     assert states(customer) == ["open"]

@@ -199,7 +199,8 @@ CONTROL_REQUESTS = {
         },
     ),
     "standing_fault": Example(
-        "The first attempt at every creation fails", {"fault": "status=503; times=1", "times": None}
+        "The first attempt at every creation fails",
+        {"fault": "status=503; times=1", "operation": "createPayment", "times": None},
     ),
     "lost_reply": Example("The reply to a creation is lost", {"fault": "drop", "operation": "createPayment"}),
     "failing_reads": Example(
@@ -219,8 +220,8 @@ _REQUESTS = {
     "advanceClock": ("advance_45_seconds",),
     "advancePayment": ("to_completed", "to_next", "by_8_seconds"),
     "makeDeposit": ("half_of_due", "another_asset"),
-    "setNext": ("next_scenario", "next_course", "standing_fault"),
-    "addFault": ("failing_reads", "lost_reply"),
+    "setNext": ("next_scenario", "next_course"),
+    "addFault": ("failing_reads", "lost_reply", "standing_fault"),
     "createPayment": ("create_payment", "create_payment_minimal"),
     "createWebhookEndpoint": ("create_webhook_endpoint",),
 }

@@ -4,18 +4,16 @@ from itertools import count
 from typing import Any
 
 import pytest
-from msgspec import UNSET
-from msgspec.structs import replace
 
 from paymock.app.faults import MAX_RULES, RequestAttempt
 from paymock.app.payments import PaymentCreation
 from paymock.payments.records import EndpointRecord
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Decision
+from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import MAX_HANG, FaultTarget
 from paymock.sandbox import sandboxes
 from paymock.sandbox.sandboxes import KeyedRequest
-from paymock.schemas.control import AddFault, Advance, ClearNext, SetNext
+from paymock.schemas.control import AddFault, Advance, SetNext
 from paymock.schemas.json_decoding import fingerprint
 from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
@@ -33,12 +31,7 @@ async def fault_of(app: UseCases, identity: str = "GET /v1/payments/pay_1") -> s
 
 
 async def decided(app: UseCases, identity: str = "") -> Decision:
-    async def create(_: Decision) -> None:
-        raise AssertionError("a read creates nothing")
-
-    attempt = RequestAttempt(SANDBOX, READ, identity, None)
-    decision, _ = await app.faults.decide(attempt, create)
-    return decision
+    return await app.faults.decide(RequestAttempt(SANDBOX, READ, identity))
 
 
 async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None, PaymentCreation | None]:
@@ -46,15 +39,9 @@ async def creation(app: UseCases, key: str, **changes: Any) -> tuple[str | None,
     body = order(**changes)
     request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)
     target = FaultTarget("createPayment", body["order_id"])
-    attempt = RequestAttempt(SANDBOX, target, key, None, request, takes_override=True)
-
-    async def create(decision: Decision | None) -> PaymentCreation:
-        return await app.service.create_payment(replace(request, decision=decision), None)
-
-    decision, created = await app.faults.decide(attempt, create)
-    if created is None and not (decision.fault and decision.fault.prevents):
-        created = await create(None)
-    return decision.fault and decision.fault.text, created
+    fault = (await app.faults.decide(RequestAttempt(SANDBOX, target, key, None, key))).fault
+    created = None if fault and not fault.after else await app.service.create_payment(request, None)
+    return fault and fault.text, created
 
 
 @pytest.mark.parametrize("about", [{"order_id": "order-1"}, {"payment_id": "pay_" + "a" * 40}])
@@ -148,26 +135,26 @@ def processes(store: SharedStore, number: int) -> list[UseCases]:
     return [first, *(UseCases(store, first.sandboxes._metadata) for _ in range(number - 1))]
 
 
-@pytest.mark.parametrize("fault", ["drop", "drop; before"])
-async def test_an_override_is_for_one_of_the_creations_that_come_together(fault: str) -> None:
+async def test_an_override_and_a_rule_are_for_so_many_of_the_creations_that_come_together() -> None:
     apps = processes(SharedStore(), 6)
-    await apps[0].control.overrides.add(SANDBOX, SetNext(fault=fault))
+    await apps[0].control.overrides.add(SANDBOX, SetNext(scenario="late_payment"))
+    await apps[0].control.fault_rules.add(SANDBOX, AddFault(fault="drop; before", times=2))
     outcomes = await asyncio.gather(
         *(creation(app, f"order-{number}-payment") for app in apps for number in range(10, 12))
     )
-    assert [fault for fault, _ in outcomes].count(fault) == 1
-    assert len({created.payment.id for _, created in outcomes if created}) == 2
+    assert [fault for fault, _ in outcomes].count("drop; before") == 2
+    payments = {created.payment.id: created.scenario for _, created in outcomes if created}
+    assert sorted(payments.values()) == ["happy_path", "late_payment"]
     assert (await apps[0].control.overrides.pending(SANDBOX)).data == []
 
 
 async def test_equal_creations_that_come_together_take_one_override() -> None:
     apps = processes(SharedStore(), 6)
-    await apps[0].control.overrides.add(SANDBOX, SetNext(fault="drop", scenario="late_payment", times=3))
+    await apps[0].control.overrides.add(SANDBOX, SetNext(scenario="late_payment", times=3))
     outcomes = await asyncio.gather(*(creation(app, "order-1001-payment") for app in apps * 3))
-    assert [fault for fault, _ in outcomes].count("drop") == 1
     assert [created.replayed for _, created in outcomes if created].count(False) == 1
-    pending = (await apps[0].control.overrides.pending(SANDBOX)).data
-    assert [one.times for one in pending] == [2, 2]
+    [pending] = (await apps[0].control.overrides.pending(SANDBOX)).data
+    assert pending.times == 2
 
 
 async def test_creations_that_a_rule_counts_do_not_overtake_each_other() -> None:
@@ -212,7 +199,7 @@ async def test_the_sandboxes_of_an_owner_hold_so_many_bytes_in_all(monkeypatch: 
         for add in (
             endpoint,
             lambda sandbox, _: app.control.fault_rules.add(sandbox, AddFault(fault="drop")),
-            lambda sandbox, _: app.control.overrides.add(sandbox, SetNext(fault="drop")),
+            lambda sandbox, _: app.control.overrides.add(sandbox, SetNext(scenario="late_payment")),
         ):
             with suppress(PaymockError):
                 for number in count():
@@ -244,7 +231,7 @@ async def test_a_refusal_of_the_store_leaves_the_override_and_counts_the_request
 
     app = UseCases(FullStore())
     await app.control.fault_rules.add(SANDBOX, AddFault(fault="drop", skip=5))
-    pending = await app.control.overrides.add(SANDBOX, SetNext(fault="drop", scenario="late_payment"))
+    pending = await app.control.overrides.add(SANDBOX, SetNext(scenario="late_payment"))
     assert (await refusal(creation(app, "order-1002-payment"))).kind.code == "capacity_exceeded"
     assert await app.control.overrides.pending(SANDBOX) == pending
     assert (await app.control.fault_rules.list(SANDBOX)).data[0].seen == 1
@@ -275,31 +262,3 @@ async def test_a_request_is_counted_once_though_the_reply_of_the_store_is_lost(f
     store.loses = False
     [rule] = (await app.control.fault_rules.list(SANDBOX)).data
     assert (rule.seen, rule.applied) == (1, 1)
-
-
-async def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_before_that_of_all() -> None:
-    pending = UseCases(MemoryStore()).control.overrides
-    await pending.add(SANDBOX, SetNext(scenario="happy_path", times=None))
-    await pending.add(SANDBOX, SetNext(scenario="late_payment", times=None, order_id="order-1"))
-    after = await pending.add(SANDBOX, SetNext(fault="drop", order_id="order-2"))
-    assert [(one.scenario, one.fault, one.order_id) for one in after.data] == [
-        ("late_payment", None, "order-1"),
-        ("happy_path", None, UNSET),
-        (None, "drop", "order-2"),
-    ]
-    await pending.clear(SANDBOX, ClearNext(order_id="order-1"))
-    left = (await pending.pending(SANDBOX)).data
-    assert [one.order_id for one in left] == [UNSET, "order-2"]
-
-
-async def test_a_full_queue_takes_no_more_and_neither_queue_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paymock.app.faults.MAX_OVERRIDES", 2)
-    pending = UseCases(MemoryStore()).control.overrides
-    await pending.add(SANDBOX, SetNext(fault="reset", times=None))
-    for _ in range(2):
-        await pending.add(SANDBOX, SetNext(fault="drop"))
-    before = await pending.add(SANDBOX, SetNext(fault="hang", times=None))  # which needs no room
-    assert [one.fault for one in before.data] == ["drop", "drop", "hang"]
-    error = await refusal(pending.add(SANDBOX, SetNext(scenario="late_payment", fault="drop")))
-    assert error.kind.code == "capacity_exceeded"
-    assert await pending.pending(SANDBOX) == before

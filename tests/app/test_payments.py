@@ -161,8 +161,10 @@ async def test_a_rule_of_one_server_applies_to_the_next_request_at_any_other() -
         body = order() if method == "POST" else None
         assert await other.request(method, path, body, "order-1002-payment") == 500
     await one.request("DELETE", "/_mock/faults")
-    await one.request("POST", "/_mock/next", {"fault": "status=502", "scenario": "late_payment"})
-    assert await other.request("POST", "/v1/payments", order(), "order-1001-payment") == 201  # a replay
-    assert await other.request("POST", "/v1/payments", order(), "order-1002-payment") == 502
+    assert await other.request("GET", "/v1/chains") == 200
+    await one.request("POST", "/_mock/faults", {"fault": "status=502"})
+    await one.request("POST", "/_mock/next", {"scenario": "late_payment"})
+    assert await other.request("POST", "/v1/payments", order(), "order-1001-payment") == 502  # a replay
+    assert await other.request("POST", "/v1/payments", order(), "order-1001-payment") == 201
     assert await other.request("POST", "/v1/payments", order(), "order-1002-payment") == 201
     assert b"late_payment" in b"".join(value for value in store._sandboxes[SANDBOX].values.values())

@@ -64,9 +64,10 @@ USAGE_ERRORS = {
     "--url localhost payments": "'--url': must be like http://127.0.0.1:8402",
     "coverage --fail-under 101": "'101' is not a number from 0 to 100",
     "next late_payment --course a.toml": "Give SCENARIO or --course, not both",
-    "next --times 2": "need SCENARIO, --course or --fault",
+    "next --times 2": "need SCENARIO or --course",
+    "next late_payment --fault drop": "'--fault' no longer exists: paymock fault add FAULT",
     "next late_payment --times 1 --always": "Give --times or --always, not both",
-    "next --clear --fault drop": "--clear can be combined with --order only",
+    "next late_payment --clear": "--clear can be combined with --order only",
     "requests --order order-7": "need --wait",
     "requests --clear --wait 1 --follow": "Give --follow or --wait, not both",
     "fault add drop --times 1 --always": "Give --times or --always, not both",
@@ -134,7 +135,7 @@ USES = {
 SENDING = [
     *(f"{name} {USES.get(name, '')}" for name in sorted(COMMANDS)),
     "advance pay_x --to end --until-observed", "wait --order order-1", "requests --wait 1", "fault list",
-    "fault clear", "next --fault drop", "next --clear", "clock freeze", "payment pay_x",
+    "fault clear", "next late_payment", "next --clear", "clock freeze", "payment pay_x",
     "deposit pay_x --half",
 ]  # fmt: skip
 

@@ -89,7 +89,7 @@ SECRET = "planted-secret"
 COMMANDS = [
     "", "--json", "create", "create --json", "create x", "payment", "payment x",
     "payments --json", "payments x", "payments --limit 0", "advance 1", "clock", "wait pay_x", "deposit x",
-    "next --fault drop", "next --times 2", "requests --json", "fault add drop", "fault add x", "fault list",
+    "next late_payment", "next --times 2", "requests --json", "fault add drop", "fault add x", "fault list",
     "coverage", "reset", "xyzzy", "--xyzzy", "verify --order true",
     "verify --order true --deliveries true --only x", "payments --url http://127.0.0.1:1",
 ]  # fmt: skip

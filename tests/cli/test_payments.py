@@ -49,7 +49,7 @@ def test_create_reports_a_replay(terminal: Terminal) -> None:
 
 
 def test_create_can_be_retried_after_a_lost_reply(terminal: Terminal, api: Api) -> None:
-    api.post("/_mock/next", json={"fault": "drop"})
+    api.post("/_mock/faults", json={"fault": "drop", "operation": "createPayment"})
     message = terminal.fails(3, "create")
     [payment] = api.get("/_mock/payments").json()["data"]
     hint = re.search(r"closed the connection .*\n.* (--idempotency-key) (\S+)$", message.rstrip())

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from paymock.payments.records import (
     DepositRecord,
     EndpointRecord,
+    Override,
     PaymentHead,
     PaymentRecord,
+    SandboxRecord,
     SimulationRecord,
     decode,
     decode_as,
@@ -17,7 +19,6 @@ from paymock.payments.records import (
 )
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Override, SandboxRecord
 from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import Scenario, Sending, scenario_of, stored_scenario
 from tests.support.client import order
@@ -48,7 +49,6 @@ CHANGED = st.builds(SimulationRecord, TIMES, st.lists(DEPOSITS, max_size=3).map(
     TIMES,
     st.none() | st.builds(ClockSetting, TIMES, TIMES, st.floats(0, 10_000), st.floats(0, 10_000)),
     OVERRIDES,
-    OVERRIDES,
 )
 
 
@@ -78,6 +78,13 @@ def test_a_course_of_an_earlier_format_is_decoded() -> None:
     assert scenario_of(override.value, override.custom_scenario) == Scenario(
         "mine", sending=(Sending(5, "1/2", 3),)
     )
+
+
+def test_faults_of_the_next_creations_which_0_3_stored_are_dropped() -> None:
+    stored = b"\x96\x00\xc0\x91\x94\xaclate_payment\x01\xc0\xc0\x91\x94\xa4drop\x01\xc0\xc0\x90\x00"
+    record = decode_as(SandboxRecord, stored)
+    assert record == SandboxRecord(scenarios=(Override("late_payment", 1),))
+    assert encode(record) == stored.replace(b"\x91\x94\xa4drop\x01\xc0\xc0", b"\x90")
 
 
 @given(COURSES)

@@ -275,7 +275,8 @@ def test_the_page_on_testing_lists_all_methods_of_a_sandbox() -> None:
     methods = set()
     for name, method in inspect.getmembers(Sandbox, inspect.isfunction):
         signature = inspect.signature(method)
-        bare = [one.replace(annotation=one.empty) for one in signature.parameters.values()][1:]
+        kept = [one for one in signature.parameters.values() if one.annotation is not None]
+        bare = [one.replace(annotation=one.empty) for one in kept][1:]
         shown = signature.replace(parameters=bare, return_annotation=signature.empty)
         if not name.startswith("_"):
             methods.add(f"{name}{shown}".replace("'", '"'))

@@ -57,7 +57,8 @@ def test_a_fault_says_whether_the_request_is_carried_out_and_answered() -> None:
     texts = ["status=503", "status=503; after", "delay=1", "drop", "reset; before", "hang", "hold"]
     texts += ["hold; before", "extra", "truncate=1"]
     faults = [fault for fault in map(parse_fault, texts) if fault]
-    assert [fault.text for fault in faults if fault.prevents] == ["status=503", "reset; before"]
+    not_before = ["status=503", "delay=1", "reset; before", "hold; before"]
+    assert [fault.text for fault in faults if not fault.after] == not_before
     assert [fault.text for fault in faults if fault.loses_reply] == ["drop", "reset; before", "hang"]
 
 

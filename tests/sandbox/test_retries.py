@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from paymock.payments.records import encode
+from paymock.payments.records import SandboxRecord, encode
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox.sandboxes import RETRY_SECONDS
 from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit
 from paymock.stores.base import AddResult

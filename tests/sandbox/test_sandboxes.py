@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from paymock.payments import records
+from paymock.payments.records import SandboxRecord
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import SandboxRecord
 from paymock.sandbox.clock import synchronize
 from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
 from paymock.schemas.control import Advance, AdvancePayment, ListPayments, MakeDeposit, SetClock, SetNext

@@ -37,13 +37,13 @@ from paymock.schemas.validation import Problems, checker_for
         (AddFault, {"fault": "drop", "payment_id": "order-1"}, {"payment_id": "must be the `id`"}),
         (AddFault, {"fault": "drop", "skip": -1, "times": 0}, {"skip": "at least 0", "times": "at least 1"}),
         (MakeDeposit, {"amount": 1, "asset": ""}, {"amount": "must be a string", "asset": "1 to 64"}),
-        (SetNext, {"scenario": "late_payment", "fault": "drop; times=2", "times": None}, {}),
+        (SetNext, {"scenario": "late_payment", "times": None}, {}),
         (SetNext, {"times": 2.0}, {}),
         *(
             (SetNext, {"times": times}, {"times": "must be an integer, at least 1 and at most 1,000,000"})
             for times in (0, 1.5, True)
         ),
-        (SetNext, {"scenario": "late", "fault": "503"}, {"fault": "did you mean status=503?"}),
+        (AddFault, {"fault": "503"}, {"fault": "did you mean status=503?"}),
         (SetNext, {"course": {"sending": [{}]}}, {"course.sending[0].at": "is required"}),
     ],
 )

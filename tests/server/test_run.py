@@ -181,9 +181,8 @@ def test_settings_reach_the_server(tmp_path: Path) -> None:
 def test_without_the_control_api_the_faults_in_a_store_are_not_injected(tmp_path: Path) -> None:
     store = ("--store", f"sqlite:///{tmp_path / 'store.db'}")
     with server_process(tmp_path, *store) as served, httpx.Client(base_url=served.url) as client:
-        for path in ("/_mock/faults", "/_mock/next"):
-            added = client.post(path, json={"fault": "status=503", "times": None}, headers=AUTHORIZED)
-            assert added.is_success
+        rule = {"fault": "status=503", "times": None}
+        assert client.post("/_mock/faults", json=rule, headers=AUTHORIZED).is_success
     (tmp_path / "ready.json").unlink()
     with (
         server_process(tmp_path, *store, "--no-control") as served,

@@ -113,19 +113,17 @@ def _deposit(body: Json) -> Json:
 
 
 def _override(body: Json) -> Json:
-    """A fault that there is, at least where nothing else is set, and a course with values that there are."""
+    """A scenario, at least where there is no course, and a course with values that there are."""
     body = _order_id(body)
-    is_alone = body.get("scenario") is None and body.get("course") is None
-    fixed = {**body, "fault": "drop"} if is_alone or body.get("fault") is not None else body
     if body.get("course") is None:
-        return fixed
+        return {**body, "scenario": body.get("scenario") or "happy_path"}
     sending = [
         {name: "-1" if isinstance(value, str) and name != "share" else value for name, value in one.items()}
         | {"at": round(one["at"], 3)}
         for one in body["course"].get("sending", [])
     ]
     course = {**body["course"], "name": "mine", "simulates": "", "sending": sending}
-    return {**fixed, "scenario": None, "course": course}
+    return {**body, "scenario": None, "course": course}
 
 
 def _step(body: Json) -> Json:

@@ -25,7 +25,7 @@ class TestTime:
         monkeypatch.setitem(sys.modules, "uvloop", None)
         with serve() as server, server.sandbox() as paymock, monkeypatch.context() as frozen_time:
             frozen_time.setattr(time, "monotonic", lambda: frozen)
-            paymock.next(fault="delay=1")
+            paymock.fault("delay=1")
             payment = paymock.create()
             with pytest.raises(NotReached, match="the clock is frozen: advance it"):
                 paymock.wait(payment["id"], "completed", timeout=0.01)
@@ -35,6 +35,12 @@ AN_ID: Any = "pay_x"
 
 
 class TestArguments:
+    def test_a_fault_of_the_next_creation_is_refused_with_the_method_for_faults(
+        self, paymock: Sandbox
+    ) -> None:
+        with pytest.raises(TypeError, match="call fault\\('drop', operation=\"createPayment\"\\)"):
+            paymock.next(fault="drop")  # type: ignore[arg-type]
+
     def test_seconds_may_be_a_timedelta(self, paymock: Sandbox) -> None:
         before, payment = paymock.now(), paymock.create()
         assert paymock.advance(timedelta(seconds=13)) == before + timedelta(seconds=13)

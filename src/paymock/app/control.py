@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from paymock.app.faults import FaultRules, Overrides
+from paymock.app.faults import FaultRules
 from paymock.app.journal import Journal, decoded
 from paymock.app.lookup import (
     PaymentFilter,
@@ -22,15 +22,15 @@ from paymock.app.lookup import (
     newest_payments,
     search_of_order,
 )
+from paymock.app.overrides import Overrides
 from paymock.app.revisions import Revisions
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
 from paymock.payments import records, views
 from paymock.payments.files import Catalog
-from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
+from paymock.payments.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import SandboxRecord
 from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import state_at

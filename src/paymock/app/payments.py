@@ -5,24 +5,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from paymock.app.lookup import find_payment
+from paymock.app.overrides import take_scenario
 from paymock.payments import records, views
 from paymock.payments.files import Catalog
-from paymock.payments.records import EndpointRecord, PaymentRecord
+from paymock.payments.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.payments.timelines import RenderedPayment, rendered
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import SandboxRecord, after_decision, take_scenario
 from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
 from paymock.rules.timeline import CREATED
 from paymock.sandbox.notifier import give_way
 from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
-from paymock.schemas.public import (
-    CREATE_ENDPOINT,
-    CREATE_PAYMENT,
-    CreatedWebhookEndpoint,
-    WebhookEndpointList,
-)
+from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
 from paymock.stores.base import companion_key
 
 # Annotations of inner functions are evaluated at each call, which takes 5 us for these.
@@ -70,17 +65,19 @@ class PaymentsService:
             raise PaymockError("chain_not_found")
         return AssetList(data=list(assets.values()))
 
-    async def create_payment(self, request: KeyedRequest, scenario: str | None) -> PaymentCreation:
+    async def create_payment(
+        self, request: KeyedRequest, scenario: str | None, unless_rule_for: str | None = None
+    ) -> PaymentCreation:
         """Return the payment as it was created, and whether this request repeats an earlier one.
 
         Without a `scenario`, a name in `scenarios`, it takes the next override of its sandbox, or
         DEFAULT_SCENARIO. A repeated request shows the payment as it was at its creation, so no reply is ever
         stored. Raises PaymockError `validation_failed`, `capacity_exceeded`, or the idempotency conflict; and
-        DecisionNeeded. Specification: "POST /v1/payments", "Limits".
+        RuleFound. Specification: "POST /v1/payments", "Limits".
         """
 
         def new(token: str, snapshot: SandboxSnapshot) -> _NewPayment:
-            sandbox = after_decision(request.decision, snapshot.record, CREATE_PAYMENT)
+            sandbox = snapshot.record
             record = self._record(request, token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
             if scenario is None and sandbox.scenarios:
                 sandbox, override = take_scenario(sandbox, record.order_id)
@@ -89,10 +86,9 @@ class PaymentsService:
                     record = self._record(request, token, snapshot, chosen)
             return record, sandbox
 
-        created = await self._sandboxes.create(request, PaymentRecord, new)
+        created = await self._sandboxes.create(request, PaymentRecord, new, unless_rule_for=unless_rule_for)
         timeline, status, key_expired = None, None, False
         if created.replayed:
-            after_decision(request.decision, created.snapshot.record, CREATE_PAYMENT, is_replay=True)
             timeline = self._sandboxes.timelines.get(created.stored, None)
             [simulation] = await self._sandboxes.get(request.sandbox, companion_key(created.record.token))
             present = self._sandboxes.timelines.get(created.stored, simulation) if simulation else timeline
@@ -102,14 +98,6 @@ class PaymentsService:
                 status = present.status_at(present.age(now))
         payment = timeline.at_creation if timeline else rendered(created.record, CREATED)
         return PaymentCreation(payment, created.record.scenario, created.replayed, key_expired, status)
-
-    def accepts(self, request: KeyedRequest, sandbox: SandboxSnapshot) -> bool:
-        """Whether a request with an unused key creates a payment."""
-        try:
-            self._record(request, "", sandbox, self.scenarios[DEFAULT_SCENARIO])
-        except PaymockError:
-            return False
-        return True
 
     def _record(
         self, request: KeyedRequest, token: str, sandbox: SandboxSnapshot, scenario: Scenario
@@ -126,23 +114,24 @@ class PaymentsService:
             await give_way()
         return payment.rendered
 
-    async def create_endpoint(self, request: KeyedRequest) -> tuple[CreatedWebhookEndpoint, bool, bool]:
+    async def create_endpoint(
+        self, request: KeyedRequest, unless_rule_for: str | None = None
+    ) -> tuple[CreatedWebhookEndpoint, bool, bool]:
         """Return the endpoint as it was created, with its secret, whether this request repeats an earlier
         one, and whether the real service has forgotten its key. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`, or the idempotency conflict; and DecisionNeeded. Specification: "POST
+        `capacity_exceeded`, or the idempotency conflict; and RuleFound. Specification: "POST
         /v1/webhooks".
         """
 
         def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:
-            sandbox = after_decision(request.decision, snapshot.record, CREATE_ENDPOINT)
             body, fingerprint = request.body, request.fingerprint
             record = views.create_endpoint_record(body, token, fingerprint, snapshot.now)
-            return self._sandboxes.with_room(request.sandbox, token, record), sandbox
+            return self._sandboxes.with_room(request.sandbox, token, record), snapshot.record
 
-        created = await self._sandboxes.create(request, EndpointRecord, new, limit=views.MAX_ENDPOINTS)
-        if created.replayed:
-            after_decision(request.decision, created.snapshot.record, CREATE_ENDPOINT, is_replay=True)
-        else:
+        created = await self._sandboxes.create(
+            request, EndpointRecord, new, limit=views.MAX_ENDPOINTS, unless_rule_for=unless_rule_for
+        )
+        if not created.replayed:
             self._sandboxes.hold(request.sandbox, created.record.token, len(created.stored))
         key_expired = created.replayed and created.snapshot.now - created.record.created_at > KEY_LIFETIME
         return views.render_created_endpoint(created.record), created.replayed, key_expired

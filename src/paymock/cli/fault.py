@@ -18,6 +18,7 @@ from paymock.cli.options import (
     complete_payment,
     complete_rule,
     completion,
+    gone,
     server_url,
 )
 from paymock.cli.output import Column, show, table_lines, terminal_width
@@ -87,7 +88,7 @@ def _read_file(file: Path) -> list[Scenario]:
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
 @click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
-@click.option("--fault", metavar="FAULT", shell_complete=_complete_fault, help=f"Inject {FAULT_FORM}.")
+@click.option("--fault", **gone("paymock fault add FAULT --operation createPayment"))
 @click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]")
 @click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only creations of this order.")
@@ -98,24 +99,23 @@ def next(  # noqa: A001 - the name of the command
     *,
     scenario: str | None,
     course: Path | None,
-    fault: str | None,
     times: int | None,
     always: bool,
     order_id: str | None,
     clear: bool,
     as_json: bool,
 ) -> None:
-    """Set the scenario or fault of the next payments.
+    """Set the scenario of the next payments.
 
     They apply to creations without headers of their own. Prints all pending overrides; without
     SCENARIO and options, nothing changes.
     """
-    has_override = any(value is not None for value in (scenario, course, fault))
+    has_override = scenario is not None or course is not None
     if clear and (has_override or always or times):
         raise click.UsageError("--clear can be combined with --order only.")
     repeat = _times(times, always=always)
     if (always or times or order_id) and not (has_override or clear):
-        raise click.UsageError("--times, --always and --order need SCENARIO, --course or --fault.")
+        raise click.UsageError("--times, --always and --order need SCENARIO or --course.")
     if scenario and course:
         raise click.UsageError("Give SCENARIO or --course, not both.")
     if clear:
@@ -127,14 +127,13 @@ def next(  # noqa: A001 - the name of the command
             if len(found) != 1:
                 raise CommandError(f"--course needs a file of one scenario, and {course} has {len(found)}")
             custom = msgspec.to_builtins(course_of(found[0]))
-        overrides = client.next(scenario, fault, repeat, course=custom, order_id=order_id)
+        overrides = client.next(scenario, repeat, course=custom, order_id=order_id)
     else:
         overrides = client.pending()
     lines = []
     for one in overrides:
-        order = f"order {one['order_id']}" if "order_id" in one else None
-        effects = "  ".join(filter(None, (one["scenario"], one["fault"], order)))
-        lines.append(f"{format_times(one['times']):<10}  {effects}")
+        order = f"  order {one['order_id']}" if "order_id" in one else ""
+        lines.append(f"{format_times(one['times']):<10}  {one['scenario']}{order}")
     show({"data": overrides}, lines, as_json=as_json, empty="nothing is pending")
 
 

@@ -178,6 +178,16 @@ def moment(value: str) -> str:
     return text
 
 
+def gone(instead: str) -> dict[str, Any]:
+    """An option of earlier versions is refused, and its environment variable: ignored, they would mislead."""
+
+    def refuse(ctx: click.Context, option: click.Parameter, value: object) -> None:
+        if value is not None:
+            raise click.UsageError(f"{option.get_error_hint(ctx)} no longer exists: {instead}")
+
+    return {"expose_value": False, "hidden": True, "default": None, "callback": refuse}
+
+
 UP_TO_A_DAY = Duration(0, 86_400)
 FILE = click.Path(path_type=Path)
 Completion = Callable[[click.Context, click.Parameter, str], list[str]]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number
+from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number, gone
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
 from paymock.server import process
@@ -40,16 +40,6 @@ def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
     settings.setdefault("envvar", variables if len(variables) > 1 else variables[0])
     shown: dict[str, Any] = {"show_envvar": True, "show_default": "default" in settings}
     return click.option(flag, *names, cls=CommonOption, **shown, **settings)
-
-
-def _gone(instead: str) -> dict[str, Any]:
-    """An option of earlier versions is refused, and its environment variable: ignored, they would mislead."""
-
-    def refuse(ctx: click.Context, option: click.Parameter, value: object) -> None:
-        if value is not None:
-            raise click.UsageError(f"{option.get_error_hint(ctx)} no longer exists: {instead}")
-
-    return {"expose_value": False, "hidden": True, "default": None, "callback": refuse}
 
 
 _RETENTION = Duration(86_400)
@@ -147,9 +137,9 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 )
 @_option("--no-access-log/--access-log", help="Do not log requests.")
 @_option("--no-control/--control", help="Disable the control API, /_mock, and faults.")
-@_option("--workers", **_gone("start several servers with --reuse-port"))
-@_option("--now", **_gone("set the time of a sandbox: `paymock clock TIME`, PUT /_mock/clock, freeze(at=)"))
-@_option("--reset-time/--no-reset-time", **_gone("the store holds no time any more, so omit it"))
+@_option("--workers", **gone("start several servers with --reuse-port"))
+@_option("--now", **gone("set the time of a sandbox: `paymock clock TIME`, PUT /_mock/clock, freeze(at=)"))
+@_option("--reset-time/--no-reset-time", **gone("the store holds no time any more, so omit it"))
 def serve(**options: Any) -> None:
     """Start the server."""
 

@@ -264,19 +264,21 @@ class Sandbox:
     def next(
         self,
         scenario: str | None = None,
-        fault: str | None = None,
         times: int | None = 1,
         *,
         course: Json | None = None,
         order_id: str | None = None,
+        fault: None = None,
     ) -> list[Json]:
-        """Set a scenario, a fault in the form of `X-Mock-Fault`, or both, for the next `times` creations.
+        """Set a scenario for the next `times` creations.
 
         In place of the name of a scenario, `course` describes one, with the fields of a file of scenarios.
         They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
         all until `reset`; with an `order_id`, to those of that order only. Returns all pending overrides.
         """
-        override = {"scenario": scenario, "course": course, "fault": fault, "order_id": order_id}
+        if fault is not None:  # as before 0.4
+            raise TypeError(f'next() takes no fault: call fault({fault!r}, operation="createPayment")')
+        override = {"scenario": scenario, "course": course, "order_id": order_id}
         return self._list("setNext", body=_given(override) | {"times": times})
 
     def pending(self) -> list[Json]:

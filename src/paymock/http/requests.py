@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.rules.fault_injection import Decision
 from paymock.schemas import json_decoding
 
 T = TypeVar("T")
@@ -107,8 +106,7 @@ class Request(msgspec.Struct, eq=False):
 
     The application adds the id, the operation, the template of the path, the values of its parameters, the
     `root_path`: what links to this server begin with, behind a proxy, and what the key opens: a sandbox, and
-    the sandbox of the configured key K, its owner. They differ for `K.NAME`. A creation is stored together
-    with the `decision` about its fault.
+    the sandbox of the configured key K, its owner. They differ for `K.NAME`.
     """
 
     method: str
@@ -126,7 +124,6 @@ class Request(msgspec.Struct, eq=False):
     owner: str = ""
     operation: str = ""
     root_path: str = ""
-    decision: Decision | None = None
     id: str = ""
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
+from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import StoredScenario
 from paymock.rules.timeline import Transfer
 
@@ -87,6 +88,42 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return tuple(
             Transfer(deposit.at, int(deposit.amount), deposit.other_asset) for deposit in self.deposits
         )
+
+
+class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The scenario `value` for the next `times` creations that have no header for it; None: for all of them.
+    `custom_scenario` is that scenario, unless it is one of SCENARIOS. With an `order_id`, it is for the
+    creations of that order only.
+    """
+
+    value: str
+    times: int | None
+    custom_scenario: StoredScenario | None = None
+    order_id: str | None = None
+
+
+class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A sandbox: how often it was reset, its clock once that was changed, the scenarios of its next
+    creations, the fault rules of its requests, in order, and how many there have been.
+    """
+
+    generation: int = 0
+    clock: ClockSetting | None = None
+    scenarios: tuple[Override, ...] = ()
+    next_faults: Any = ()
+    """Version 0.3 stored faults of the next creations here. They are read, and dropped."""
+
+    rules: tuple[FaultRule, ...] = ()
+    rules_made: int = 0
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "next_faults", ())
+
+    def has_rule_for(self, operation: str) -> bool:
+        return bool(self.rules) and any(rule.operation in (None, operation) for rule in self.rules)
+
+    def rule(self, rule_id: str | None) -> FaultRule | None:
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
 
 
 class StoreMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -139,10 +139,6 @@ class Fault(NamedTuple):
         return self.kind in (FaultKind.DELAY, FaultKind.HOLD, FaultKind.EXTRA)
 
     @property
-    def prevents(self) -> bool:
-        return not self.after and not self.keeps_reply
-
-    @property
     def loses_reply(self) -> bool:
         return self.kind in (FaultKind.DROP, FaultKind.RESET, FaultKind.HANG)
 

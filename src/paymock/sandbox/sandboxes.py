@@ -14,12 +14,18 @@ from msgspec.structs import replace
 from paymock import __version__
 from paymock.cache import BoundedCache
 from paymock.payments import records, views
-from paymock.payments.records import DepositRecord, EndpointRecord, PaymentRecord, Record, StoreMetadata
+from paymock.payments.records import (
+    DepositRecord,
+    EndpointRecord,
+    PaymentRecord,
+    Record,
+    SandboxRecord,
+    StoreMetadata,
+)
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import ERRORS, PaymockError
-from paymock.rules.fault_injection import Decision, SandboxRecord
 from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.log_buffer import Entry, LogBuffer
 from paymock.sandbox.notifier import TURNS, Notifier, in_slices
@@ -83,13 +89,16 @@ class Creation(Struct, Generic[R], frozen=True):
 
 
 class KeyedRequest(Struct, frozen=True):
-    """A state-changing request with an idempotency key, and what has been decided about its fault."""
+    """A state-changing request with an idempotency key."""
 
     sandbox: str
     idempotency_key: str
     fingerprint: bytes
     body: Any
-    decision: Decision | None = None
+
+
+class RuleFound(Exception):
+    """A fault rule may select a creation that is to be stored only if none does. Nothing was stored."""
 
 
 class RetryDeadline:
@@ -246,8 +255,10 @@ class Sandboxes:
         kind: type[R],
         new: Callable[[str, SandboxSnapshot], tuple[R, SandboxRecord]],
         limit: int | None = None,
+        unless_rule_for: str | None = None,
     ) -> Creation[R]:
-        """Return the record behind an idempotency key, which is created if it is missing.
+        """Return the record behind an idempotency key, which is created if it is missing. Raises RuleFound if
+        the sandbox has a fault rule for the operation `unless_rule_for`.
 
         `new` returns it for its token and the sandbox, with the own record of the sandbox after it. The token
         of the idempotency key is the key of the record, so that adding it is both the insert and the check,
@@ -257,7 +268,7 @@ class Sandboxes:
         """
         if self._verified != self._store.connections:
             await self._verify_metadata()
-        snapshot = self._known(sandbox := request.sandbox)
+        snapshot = self._without_rule(unless_rule_for, self._known(sandbox := request.sandbox))
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
@@ -284,10 +295,16 @@ class Sandboxes:
                         self.notifier.notify(sandbox, addition=new_state is None)
                         return Creation(record, addition[1], replayed=False, snapshot=snapshot)
             if state != snapshot.state or real != snapshot.real:
-                snapshot = self._snapshot_of(sandbox, state, [], real)
+                snapshot = self._without_rule(unless_rule_for, self._snapshot_of(sandbox, state, [], real))
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
             deadline.check()
+
+    def _without_rule(self, operation: str | None, snapshot: SandboxSnapshot) -> SandboxSnapshot:
+        """Return the sandbox as a creation finds it. Raises RuleFound if it has a rule for the operation."""
+        if operation is not None and snapshot.record.has_rule_for(operation):
+            raise RuleFound
+        return snapshot
 
     async def find_key(self, sandbox: str, idempotency_key: str) -> tuple[str, SandboxSnapshot]:
         """Return the token of an idempotency key, and the sandbox with what is stored under it."""
@@ -382,7 +399,7 @@ class Sandboxes:
     def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
         record = _INITIAL if state is None else records.decode_as(SandboxRecord, state)
         self._states[sandbox] = state, record
-        has_more = record.rules or record.scenarios or record.faults
+        has_more = record.rules or record.scenarios
         self.hold(sandbox, STATE, len(state or b"") if has_more else 0)
         return record
 

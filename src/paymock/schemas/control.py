@@ -1,6 +1,6 @@
 """The request and reply bodies of the control API, `/_mock`. See docs/control-api.md."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -220,25 +220,20 @@ class MakeDeposit(Request):
 
 
 class SetNext(Request):
-    """What the next creations take that have no headers of their own: a `scenario` or a `course`, a `fault`,
-    or both.
-    """
+    """The scenario of the next creations that have no header of their own: a `scenario` or a `course`."""
+
+    gone: ClassVar = {"fault": 'is for a rule: POST /_mock/faults {"fault": …, "operation": "createPayment"}'}
 
     scenario: ScenarioName | None = None
     course: Annotated[CourseRequest | None, doc("A scenario of your own.")] = None
-    fault: Annotated[
-        Fault | None,
-        doc("As in `X-Mock-Fault`; its `times` limits it to the first attempts of each creation."),
-    ] = None
     times: Annotated[_Times | None, doc("How many creations; `null`: all, until a reset. Default: 1.")] = 1
     order_id: Annotated[OrderId | None, doc("Only creations of this order.")] = None
 
 
 class PendingOverride(Reply):
-    """A scenario or a fault that is still to be taken."""
+    """A scenario that is still to be taken."""
 
-    scenario: Annotated[AnyScenarioName | None, doc("`null`: the default.")]
-    fault: Annotated[Fault | None, doc("`null`: none.")]
+    scenario: AnyScenarioName
     times: Annotated[int | None, doc("How many times are left; `null`: all, until a reset.")]
     course: (
         Annotated[Course, doc("Present if the scenario is not one of the eight built-in ones.")] | UnsetType

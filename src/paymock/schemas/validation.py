@@ -223,6 +223,7 @@ def _instance_of(kind: type) -> Checker:
 
 def _struct(info: inspect.StructType) -> Checker:
     members = {field.encode_name: (_checker(field.type), field.required) for field in info.fields}
+    gone = getattr(info.cls, "gone", {})  # the fields of earlier versions, and what to use in their place
 
     def check(value: Any, path: str, problems: Problems) -> None:
         if not isinstance(value, dict):
@@ -236,7 +237,7 @@ def _struct(info: inspect.StructType) -> Checker:
                 problems.setdefault(prefix + name, "is required")
         for name in value:
             if name not in members:
-                problem = f"is not a field; known here: {', '.join(members)}"
+                problem = gone.get(name) or f"is not a field; known here: {', '.join(members)}"
                 problems.setdefault(prefix + shown_name(name), problem)
 
     return check

@@ -49,7 +49,7 @@ def create_applications(
     control_service = (
         ControlService(catalog, sandboxes, scenarios, log.without_secrets) if settings.control else None
     )
-    fault_injection = FaultInjection(sandboxes, payments_service)
+    fault_injection = FaultInjection(sandboxes)
     keyring = Keyring(settings.api_keys)
     routes: Routes[Route] = Routes()
     for operation in public.OPERATIONS:

@@ -70,7 +70,7 @@ def stop_busy_server(case: Case, folder: Path) -> StopResult:
         with servers_on_one_port(first, case.servers, *arguments) as [server, *others]:
             _stop(server, api_key, history, result, goes_on=bool(others))
         with server_process(second, *arguments) as server:
-            call(server.url, api_key, "DELETE", "/_mock/next")
+            call(server.url, api_key, "DELETE", "/_mock/faults")
             events = history.since()
             replay(result, [server.url], api_key, history, acknowledged(events))
             retry(result, [server.url], api_key, history, unacknowledged(events))
@@ -88,8 +88,8 @@ def _stop(
 
     with closing(Client(api_key, history)) as client:
         client.create(server.url, "stop-first")
-    fault = {"fault": f"delay={DELAY_SECONDS * 1000:.0f}", "times": None}
-    call(server.url, api_key, "POST", "/_mock/next", fault)
+    fault = {"fault": f"delay={DELAY_SECONDS * 1000:.0f}", "operation": "createPayment", "times": None}
+    call(server.url, api_key, "POST", "/_mock/faults", fault)
     with (
         _open_requests(server.port, api_key),
         client_threads(IN_PROGRESS, work, api_key, history),

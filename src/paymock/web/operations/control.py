@@ -1,8 +1,9 @@
 """The control API below `/_mock`, one row for each call. See docs/control-api.md."""
 
 from paymock.app.control import ControlService
-from paymock.app.faults import MAX_RULES, FaultRules, Overrides
+from paymock.app.faults import MAX_RULES, FaultRules
 from paymock.app.journal import Journal
+from paymock.app.overrides import Overrides
 from paymock.app.revisions import Revisions
 from paymock.app.waits import Waits
 from paymock.schemas import control as schemas
@@ -143,17 +144,14 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="Overrides and faults",
         summary="Override the next creations",
         description="""The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take
-this scenario and this fault: for applications that cannot add headers. With `times: null` it is permanent
-until a reset. In place of a scenario, a `course` describes one of your own; the rules compute where it leads.
-Scenarios and faults wait in separate queues, and are taken in the order in which they were added, a
-permanent one last. A refused request takes none; one that a fault refuses takes the fault and leaves the
-scenario to the retry. With an `order_id`, they are for the creations of that order only, which take their own
-before those for all; so tests of several orders run side by side.
-
-The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
+this scenario: for applications that cannot add headers. With `times: null` it is permanent until a reset. In
+place of a scenario, a `course` describes one of your own; the rules compute where it leads. They are taken in
+the order in which they were added, a permanent one last. A refused request takes none. With an `order_id`,
+they are for the creations of that order only, which take their own before those for all; so tests of several
+orders run side by side.""",
         request=schemas.SetNext,
         reply=schemas.PendingOverrideList,
-        errors=("capacity_exceeded", "invalid_fault"),
+        errors=("capacity_exceeded",),
     ),
     ServiceOperation(
         route="GET /_mock/next",
@@ -161,7 +159,7 @@ The fault has the form of `X-Mock-Fault`; see `POST /_mock/faults`.""",
         operation_id="getNext",
         tag="Overrides and faults",
         summary="Read what is pending",
-        description="The scenarios, then the faults, that the next creations take.",
+        description="The scenarios that the next creations take.",
         reply=schemas.PendingOverrideList,
     ),
     ServiceOperation(
@@ -185,9 +183,9 @@ fail. A sandbox has at most {MAX_RULES} rules.
 
 A rule counts each request that it selects in `seen`, whatever fault that gets. A request gets the fault of
 the first rule that is due, and that rule counts it in `applied`. The header `X-Mock-Fault` has precedence
-over rules, rules over the faults of `POST /_mock/next`. A reset deletes rules.
+over rules. A reset deletes rules.
 
-A fault is `KIND[; before|after][; html][; times=N]`, in a rule, in the header and in `POST /_mock/next`:
+A fault is `KIND[; before|after][; html][; times=N]`, in a rule and in the header:
 
 {{faults}}
 

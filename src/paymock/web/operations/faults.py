@@ -1,6 +1,4 @@
-"""Fault injection: by the header of a request, by the rules of its sandbox, or by an override. See
-docs/faults.md.
-"""
+"""Fault injection: by the header of a request, or by the rules of its sandbox. See docs/faults.md."""
 
 import asyncio
 from contextlib import nullcontext, suppress
@@ -10,16 +8,16 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock.app.faults import FaultInjection, RequestAttempt
-from paymock.http.checks import REALM, sent_once
+from paymock.http.checks import REALM, idempotency_key, sent_once
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import PHRASES, Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
-from paymock.rules.fault_injection import UNDECIDED, Decision, DecisionNeeded
+from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, fault_problem, parse_fault
 from paymock.sandbox.notifier import give_way
+from paymock.sandbox.sandboxes import RuleFound
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
-from paymock.web.operations.operations import keyed_request
 from paymock.web.telemetry.exchange import OperationResponse, in_place_of, order_id_of
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
@@ -32,19 +30,19 @@ _GATEWAY_PAGE = (
 
 
 async def inject_fault(faults: FaultInjection, request: Request, carry_out: Handler) -> Response:
-    """Carry out a request below `/v1` with the fault of its header, or of a rule or an override of its
-    sandbox, in this order. The response has the fault that was applied. Raises PaymockError.
+    """Carry out a request below `/v1` with the fault of its header, or else of a rule of its sandbox. The
+    response has the fault that was applied. Raises PaymockError.
     """
     header, response = request.headers.get(b"x-mock-fault"), None
     sandbox, operation, is_read = request.sandbox, request.operation, request.method != "POST"
     if header is not None:
         sent_once(request, b"x-mock-fault", "invalid_fault")
     if header is None or is_read:
-        # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have faults.
-        request.decision = UNDECIDED
+        # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have rules.
+        condition = {} if is_read else {"unless_rule_for": operation}
         try:
-            response = await carry_out(request)
-        except DecisionNeeded:
+            response = await carry_out(request, **condition)
+        except RuleFound:
             pass
         except PaymockError as error:
             # a store that has not answered would take as long again
@@ -60,7 +58,6 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
                 await faults.refresh(sandbox)
             if header is None and not faults.has_rule_for(sandbox, operation):
                 return response
-        request.decision = None
     return await _inject(faults, request, carry_out, response)
 
 
@@ -72,37 +69,29 @@ async def _inject(
     key = request.headers.get(b"idempotency-key")
     identity = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
     payment = response.payment if isinstance(response, OperationResponse) else None
-    creation = None
+    creation_key = None
     order_id, ahead = (payment.order_id, payment.ahead) if payment else (None, None)
     if request.operation == CREATE_PAYMENT:
         with suppress(PaymockError):
             await request.json()
         order_id = order_id_of(request)
         with suppress(PaymockError):
-            creation = await keyed_request(request)
+            creation_key = idempotency_key(request)
     attempt = RequestAttempt(
         request.sandbox,
         FaultTarget(request.operation, order_id, request.params.get("payment_id"), ahead),
         identity,
         None if header is None else header.decode("latin-1"),
-        creation,
-        takes_override=header is None and b"x-mock-scenario" not in request.headers,
+        creation_key,
     )
-
-    async def create(decision: Decision) -> Response:
-        request.decision = decision
-        return await carry_out(request)
-
     try:
-        decision, created = await faults.decide(attempt, create)
+        decision = await faults.decide(attempt)
     except PaymockError:
         own = parse_fault(attempt.header or "")
         if own is None or own.times:
             raise
         # The fault of a header needs no store.
-        decision, created = UNDECIDED._replace(target=attempt.target, fault=own), None
-    request.decision = None
-    response = created or response
+        decision = Decision(attempt.target, fault=own)
     if attempt.header is not None:
         requested_fault(attempt.header)
     fault, target = decision.fault, decision.target

@@ -183,4 +183,4 @@ async def keyed_request(request: Request, path: str | None = None) -> KeyedReque
         await give_way()  # to decode it may take milliseconds
     body = await request.json()
     fingerprint = json_decoding.fingerprint(request.method, path or request.path, body)
-    return KeyedRequest(request.sandbox, key, fingerprint, body, request.decision)
+    return KeyedRequest(request.sandbox, key, fingerprint, body)

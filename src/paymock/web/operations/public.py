@@ -35,11 +35,13 @@ async def list_assets(service: PaymentsService, request: Request) -> Response:
     return Response(200, _encode(service.assets(request.params["chain"])))
 
 
-async def create_payment(service: PaymentsService, request: Request) -> Response:
+async def create_payment(
+    service: PaymentsService, request: Request, unless_rule_for: str | None = None
+) -> Response:
     requested = scenario = requested_scenario(request, service.scenarios)
     if scenario is None and b"x-mock-fault" in request.headers:
         scenario = DEFAULT_SCENARIO  # a request with a fault header takes no override
-    created = await service.create_payment(await keyed_request(request), scenario)
+    created = await service.create_payment(await keyed_request(request), scenario, unless_rule_for)
     payment = created.payment
     location = ("Location", f"{request.root_path}/v1/payments/{payment.id}")
     link = ("Link", f'<{request.root_path}{CHECKOUT}{payment.id}>; rel="payment"')
@@ -70,8 +72,11 @@ async def list_attempts(service: PaymentsService, request: Request) -> Response:
     return OperationResponse(200, payment.attempts_json, payment=payment)
 
 
-async def create_endpoint(service: PaymentsService, request: Request) -> Response:
-    endpoint, replayed, key_expired = await service.create_endpoint(await keyed_request(request))
+async def create_endpoint(
+    service: PaymentsService, request: Request, unless_rule_for: str | None = None
+) -> Response:
+    keyed = await keyed_request(request)
+    endpoint, replayed, key_expired = await service.create_endpoint(keyed, unless_rule_for)
     warning = _warning(_NOT_DELIVERED, _KEY_EXPIRED if key_expired else "")
     return Response(201, _encode(endpoint), headers=(*((REPLAYED,) if replayed else ()), *warning))
 

@@ -10,8 +10,7 @@ from itertools import groupby, zip_longest
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Meta
-from msgspec.structs import replace
+from msgspec import Meta
 
 from paymock.app.control import MAX_COUNTED, ControlService
 from paymock.app.journal import without_times
@@ -29,7 +28,7 @@ from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
 from paymock.sandbox.notifier import give_way, in_slices
-from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail, PendingOverride
+from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
@@ -164,7 +163,7 @@ class Fragments:
         parse_query(request, _parse_nothing)
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         pending = (await self._control.overrides.pending(request.sandbox)).data
-        return await self._fragment(request, "faults", rules=rules, next_payments=[*_next_payments(pending)])
+        return await self._fragment(request, "faults", rules=rules, pending=pending)
 
     async def payment(self, request: Request) -> Response:
         width = max(MIN_WIDTH, min(parse_query(request, _parse_drawing).width, MAX_WIDTH))
@@ -290,22 +289,6 @@ def _steps(detail: PaymentDetail) -> Iterator[Action]:
     yield Action("Next step", call, '{"to": "next"}', over)
     yield Action("+5 s", call, '{"seconds": 5}')
     yield Action("To the end", call, '{"to": "end"}', over)
-
-
-def _next_payments(pending: list[PendingOverride]) -> Iterator[tuple[str, int | None, list[PendingOverride]]]:
-    """The overrides of so many next payments (None: of all others) of an order, or of any."""
-    for order_id in dict.fromkeys((UNSET, *(one.order_id for one in pending))):
-        own = [one for one in pending if one.order_id == order_id]
-        queues = [one for one in own if one.scenario], [one for one in own if one.fault]
-        while heads := [queue[0] for queue in queues if queue]:
-            times = min((one.times for one in heads if one.times), default=None)
-            yield order_id or "", times, heads
-            if times is None:
-                break
-            for queue in filter(None, queues):
-                first = queue.pop(0)
-                if first.times != times:
-                    queue.insert(0, replace(first, times=first.times and first.times - times))
 
 
 def _funding(payment: Mapping[str, Any]) -> dict[str, int]:

@@ -124,9 +124,8 @@ func main() {
 	must(controls.OverridesAndFaultsAPI.SetNext(background).SetNext(*scenario).Execute())
 	overridden := must(create("order-1003-payment", order("order-1003", "USDT")).Execute())
 	detail := must(controls.PaymentsAPI.GetPaymentDetail(background, overridden.Id).Execute())
-	fault := control.NewSetNext()
-	fault.SetFault("status=429")
-	must(controls.OverridesAndFaultsAPI.SetNext(background).SetNext(*fault).Execute())
+	fault := control.NewAddFault("status=429")
+	must(controls.OverridesAndFaultsAPI.AddFault(background).AddFault(*fault).Execute())
 	injected := refused(create("order-1004-payment", order("order-1004", "USDT")))
 
 	seen, err := json.Marshal(map[string]interface{}{

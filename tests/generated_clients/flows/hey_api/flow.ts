@@ -71,7 +71,7 @@ const endpoints = found(await service.listWebhookEndpoints()).data;
 await control.setNext({ body: { scenario: "no_payment_expired" } });
 const overridden = found(await create("order-1003-payment", order));
 const detail = found(await control.getPaymentDetail({ path: { payment_id: overridden.id } }));
-await control.setNext({ body: { fault: "status=429" } });
+await control.addFault({ body: { fault: "status=429" } });
 const injected = await create("order-1004-payment", order);
 
 console.log(

@@ -1,5 +1,6 @@
 // openapi-generator, java, library native.
 import com.fasterxml.jackson.databind.ObjectMapper;
+import control.model.AddFault;
 import control.model.Advance;
 import control.model.SetClock;
 import control.model.SetNext;
@@ -126,7 +127,7 @@ class Flow {
         overrides.setNext(new SetNext().scenario(control.model.Scenario.SCENARIO_NO_PAYMENT_EXPIRED));
         var overridden = payments.createPayment("order-1003-payment", order("order-1003", "USDT"), null);
         seen.put("overridden", inspection.getPaymentDetail(overridden.getId()).getScenario());
-        overrides.setNext(new SetNext().fault("status=429"));
+        overrides.addFault(new AddFault().fault("status=429"));
         seen.put("injected", refused("order-1004-payment", order("order-1004", "USDT")));
 
         System.out.println(mapper.writeValueAsString(seen));

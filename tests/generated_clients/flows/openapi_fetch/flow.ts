@@ -79,7 +79,7 @@ const overridden = found(await create("order-1003-payment", order));
 const detail = found(
   await control.GET("/_mock/payments/{payment_id}", { params: { path: { payment_id: overridden.id } } }),
 );
-await control.POST("/_mock/next", { body: { fault: "status=429" } });
+await control.POST("/_mock/faults", { body: { fault: "status=429" } });
 const injected = await create("order-1004-payment", order);
 
 console.log(

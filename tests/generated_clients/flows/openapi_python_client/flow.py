@@ -8,7 +8,7 @@ from typing import TypeVar
 import control
 import service
 from control import models as control_models
-from control.api.overrides_and_faults import set_next
+from control.api.overrides_and_faults import add_fault, set_next
 from control.api.payments import get_payment_detail
 from control.api.time import advance_clock, set_clock
 from service import models
@@ -87,7 +87,7 @@ scenario = control_models.Scenario.SCENARIO_NO_PAYMENT_EXPIRED
 set_next.sync(client=control_client, body=control_models.SetNext(scenario=scenario))
 overridden = found(create(order, "order-1003-payment").parsed)
 detail = found(get_payment_detail.sync(overridden.id, client=control_client))
-set_next.sync(client=control_client, body=control_models.SetNext(fault="status=429"))
+add_fault.sync(client=control_client, body=control_models.AddFault(fault="status=429"))
 injected = refused(create(order, "order-1004-payment"))
 
 print(

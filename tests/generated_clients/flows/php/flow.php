@@ -91,7 +91,7 @@ $endpoints = $webhooks->listWebhookEndpoints()->getData();
 $overrides->setNext((new control\Model\SetNext())->setScenario(control\Model\Scenario::SCENARIO_NO_PAYMENT_EXPIRED));
 $overridden = $payments->createPayment('order-1003-payment', order('order-1003'));
 $detail = $inspection->getPaymentDetail($overridden->getId());
-$overrides->setNext((new control\Model\SetNext())->setFault('status=429'));
+$overrides->addFault((new control\Model\AddFault())->setFault('status=429'));
 $injected = refused('order-1004-payment', order('order-1004'));
 
 echo json_encode([

@@ -79,7 +79,7 @@ endpoints = webhooks.list_webhook_endpoints().data
 
 overrides.set_next(control.SetNext(scenario=control.Scenario.SCENARIO_NO_PAYMENT_EXPIRED))
 detail = inspection.get_payment_detail(create("order-1003-payment", order).id)
-overrides.set_next(control.SetNext(fault="status=429"))
+overrides.add_fault(control.AddFault(fault="status=429"))
 injected = refused("order-1004-payment", order)
 
 assert replay.headers is not None

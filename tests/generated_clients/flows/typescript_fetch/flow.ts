@@ -75,7 +75,7 @@ const endpoints = (await webhooks.listWebhookEndpoints()).data;
 await overrides.setNext({ setNext: { scenario: control.Scenario.SCENARIO_NO_PAYMENT_EXPIRED } });
 const overridden = await (await create("order-1003-payment", order)).value();
 const detail = await inspection.getPaymentDetail({ paymentId: overridden.id });
-await overrides.setNext({ setNext: { fault: "status=429" } });
+await overrides.addFault({ addFault: { fault: "status=429" } });
 const injected = await refused(create("order-1004-payment", order));
 
 console.log(

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -12,56 +11,27 @@ import yaml
 from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
 from tests.support.client import Api, error_of, fields_of, order
-from tests.support.contract import Contract, Json
+from tests.support.contract import Contract
 from tests.support.courses import TWO_HALVES
 from tests.support.server import RunningServer, running_server
 
 
 class TestOverrides:
-    def next(self, api: Api, **body: Any) -> Json:
-        response = api.post("/_mock/next", json=body)
-        assert response.status_code == 200, response.text
-        pending: Json = response.json()
-        return pending
-
-    def ends(self, api: Api, scenario: str | None = None) -> str:
-        payment = api.created(scenario)
-        status: str = api.move(payment, to="end").json()["status"]
-        return status
-
-    def test_a_refusal_that_was_asked_for_leaves_the_scenario_to_the_retry(self, api: Api) -> None:
-        pending = self.next(api, fault="status=503", scenario="settlement_failed")
-        assert pending == {
-            "data": [
-                {"scenario": "settlement_failed", "fault": None, "times": 1},
-                {"scenario": None, "fault": "status=503", "times": 1},
-            ]
-        }
-        assert error_of(api.create(key="order-1001-payment")) == (503, "injected_fault")
+    @pytest.mark.parametrize("fault", ["status=503", "delay=1", "drop"])
+    def test_a_scenario_is_for_the_next_payment_whatever_fault_its_requests_get(
+        self, api: Api, fault: str
+    ) -> None:
+        pending = api.post("/_mock/next", json={"scenario": "settlement_failed"}).json()
+        assert pending == {"data": [{"scenario": "settlement_failed", "times": 1}]}
+        assert api.create(order(order_id="")).status_code == 422
+        assert api.get("/_mock/next").json() == pending
+        api.post("/_mock/faults", json={"fault": fault})
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            api.create(key="order-1001-payment")
         created = api.create(key="order-1001-payment")
         assert created.status_code == 201
         assert api.move(created.json(), to="end").json()["status"] == "failed"
-
-    def test_the_times_of_a_fault_are_tries_of_each_creation(self, api: Api) -> None:
-        self.next(api, fault="status=503; times=2", times=2)
-        keys = [f"order-100{number}-payment" for number in (1, 1, 1, 1, 2, 2, 2, 3)]
-        assert [api.create(key=key).status_code for key in keys] == [503, 503, 201, 201, 503, 503, 201, 201]
-
-    @pytest.mark.parametrize("fault", ["delay=1", "drop"])
-    def test_a_fault_does_not_replace_a_standing_scenario(self, api: Api, fault: str) -> None:
-        self.next(api, scenario="settlement_failed", times=None)
-        self.next(api, fault=fault)
-        with contextlib.suppress(httpx.RemoteProtocolError):
-            api.create(key="order-1001-payment")
-        [payment] = api.get("/_mock/payments").json()["data"]
-        assert api.move(payment, to="end").json()["status"] == "failed"
-        assert self.ends(api) == "failed"
-
-    @pytest.mark.parametrize("fault", ["delay=1", "status=503"])
-    def test_a_refused_request_takes_no_fault(self, api: Api, fault: str) -> None:
-        pending = self.next(api, fault=fault, scenario="settlement_failed")
-        assert api.create(order(order_id="")).status_code == 422
-        assert api.get("/_mock/next").json() == pending
+        assert api.get("/_mock/next").json() == {"data": []}
 
 
 HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
@@ -141,16 +111,12 @@ class TestCourse:
     """`POST /_mock/next` with a course."""
 
     def test_the_next_creation_follows_it(self, api: Api) -> None:
-        pending = api.post("/_mock/next", json={"course": HALVES, "fault": "status=503; times=1"}).json()
-        assert [(one["scenario"], one["fault"]) for one in pending["data"]] == [
-            ("course", None),
-            (None, "status=503; times=1"),
-        ]
+        pending = api.post("/_mock/next", json={"course": HALVES}).json()
+        assert [one["scenario"] for one in pending["data"]] == ["course"]
         sending = pending["data"][0]["course"]["sending"]
         assert sending[1] == {"at": 1.5, "share": "1/2", "plus": "0", "other_asset": False}
         assert api.get("/_mock/next").json() == pending
-        assert api.create(key="the-first-try").status_code == 503
-        payment = api.create(key="the-first-try").json()
+        payment = api.created()
         assert payment["status"] == "awaiting_payment"
         api.advance(3)
         attempt = api.payment(payment["id"])["attempts"][0]
@@ -173,11 +139,16 @@ class TestCourse:
 
     def test_a_bad_course_is_refused_whole(self, api: Api) -> None:
         for body, field, message in (
-            ({"course": HALVES, "scenario": "happy_path"}, "course", "give a scenario or a course, not both"),
+            ({"course": HALVES, "scenario": "happy_path"}, "scenario", "give either a scenario or a course"),
             ({"course": {"sending": [{"at": 1.0001}]}}, "course.sending[0].at", "must be in steps of 0.001"),
             ({"course": {"name": "happy_path"}}, "course.name", "must not be one of the eight"),
             ({"course": {}, "times": 0}, "times", "must be an integer"),
-            ({"course": None}, "scenario", "give a scenario or a course, a fault, or both"),
+            ({"course": None}, "scenario", "give either a scenario or a course"),
+            (
+                {"fault": "drop"},
+                "fault",
+                'is for a rule: POST /_mock/faults {"fault": …, "operation": "createP',
+            ),
         ):
             [(named, said)] = fields_of(api.post("/_mock/next", json=body)).items()
             assert (named, said[: len(message)]) == (field, message)

@@ -114,7 +114,10 @@ def requests(tab: Tab, api: Sandbox) -> None:
 def faults(tab: Tab, api: Sandbox) -> None:
     fault = {"fault": "status=503; after; html; times=100000", "times": 100_000}
     assert api.post("/_mock/faults", json={**fault, "skip": 5, "order_id": LONG}).status_code == 201
-    overrides = {"scenario": "settlement_failed", **fault}, {"scenario": "late_payment", "order_id": LONG}
+    overrides = (
+        {"scenario": "settlement_failed", "times": 100_000},
+        {"scenario": "late_payment", "order_id": LONG},
+    )
     for override in overrides:
         assert api.post("/_mock/next", json=override).status_code == 200
     form = opened(tab, api, "/faults").page.get_by_role("form", name="Add a fault")

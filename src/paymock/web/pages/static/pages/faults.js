@@ -1,4 +1,4 @@
-// The fault rules, what the next payments get, and the form that adds to both.
+// The fault rules, the scenarios of the next payments, and the form that adds to both.
 
 import { request } from "./api.js";
 import { announce, by } from "./dom.js";
@@ -26,7 +26,6 @@ function sync() {
 
 form.addEventListener("input", ({ target }) => {
   if (target.name === "path" || target.name === "preset") showProblems(form, by("form-problem")); // none
-  if (target.name === "path") fault.value = preset[Number(target.value === "/_mock/faults")].value;
   if (target.name === "preset") fault.value = target.value;
   if (target === after) {
     const usual = fault.value.replace(/\s*;\s*(after|before)/, "");
