@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from harness.api_client import ORDER
+from paymock.payments import creation as creations
 from paymock.payments import views
 from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
@@ -54,8 +55,8 @@ def subjects() -> dict[str, tuple[Callable[[], object], int]]:
     measured: dict[str, tuple[Callable[[], object], int]] = {BASELINE: (baseline, 0)}
     cases = [(name, name, ()) for name in SCENARIOS] + [("most deposits", DEFAULT_SCENARIO, DEPOSITS)]
     for case, scenario, deposits in cases:
-        creation = views.CreationContext("0" * 32, bytes(16), SCENARIOS[scenario], now=1_900_000_000_000)
-        accept = partial(views.create_record, body, creation, catalog, 100)
+        creation = creations.CreationContext("0" * 32, bytes(16), SCENARIOS[scenario], now=1_900_000_000_000)
+        accept = partial(creations.create_record, body, creation, catalog, 100)
         record = accept()
         timeline = partial(simulate, SCENARIOS[scenario], int(record.due), record.other_asset, deposits)
         states = timeline()

@@ -8,14 +8,15 @@ import msgspec
 
 from harness.api_client import API_KEY, ORDER
 from paymock.http.requests import Body, Request
-from paymock.payments import records, views
+from paymock.payments import creation as creations
+from paymock.payments import records
+from paymock.payments.creation import CreationContext
 from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
-from paymock.payments.views import CreationContext
 from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.sandbox.clock import SystemClock
-from paymock.sandbox.sandboxes import new_metadata
+from paymock.sandbox.metadata import new_metadata
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.app import create_applications
@@ -66,7 +67,7 @@ async def fill(store: Store, numbers: Iterable[int], sandboxes: int = 1) -> None
     """Stores a completed payment for each number, in so many sandboxes by turns."""
     now = SystemClock(print)() - 3_600_000
     creation = CreationContext("", b"", SCENARIOS[DEFAULT_SCENARIO], now)
-    record = views.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
+    record = creations.create_record(msgspec.json.decode(ORDER), creation, load_catalog(None), 100)
     names = [identifiers.sandbox_of(key_of_sandbox(number)) for number in range(sandboxes)]
     pending = iter(numbers)
 

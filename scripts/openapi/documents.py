@@ -5,7 +5,7 @@ operations of the specification and no others, and all that only this server has
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from paymock.http.checks import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
+from paymock.http.headers import IDEMPOTENCY_KEY, MAX_KEY_LENGTH, MIN_KEY_LENGTH
 from paymock.rules.scenarios import DEFAULT_SCENARIO
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.operations import control, keyless, public

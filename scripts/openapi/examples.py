@@ -12,10 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock import __version__
-from paymock.http.checks import Keyring, check_json_body, idempotency_key, requested_scenario
+from paymock.http.headers import check_json_body, idempotency_key, requested_scenario
+from paymock.http.keys import Keyring
 from paymock.http.requests import Request
 from paymock.http.responses import error_response
 from paymock.payments import checkout, views
+from paymock.payments import creation as creations
 from paymock.payments.files import load_catalog
 from paymock.payments.records import PaymentRecord
 from paymock.rules import identifiers
@@ -23,8 +25,9 @@ from paymock.rules.amounts import DEFAULT_FEE_BPS
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import CREATED, simulate, state_at
-from paymock.sandbox.sandboxes import CONFLICT, KeyedRequest, conflict
-from paymock.schemas import json_decoding
+from paymock.sandbox.conflicts import CONFLICT, conflict
+from paymock.sandbox.snapshot import KeyedRequest
+from paymock.schemas import json as json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
 from paymock.web.documents import example_payment
 from paymock.web.operations.faults import injected_error, requested_fault
@@ -63,8 +66,8 @@ class Example(NamedTuple):
 
 
 def record(scenario: str) -> PaymentRecord:
-    creation = views.CreationContext(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
-    return views.create_record(PAYMENT, creation, CATALOG, DEFAULT_FEE_BPS)
+    creation = creations.CreationContext(_token(IDEMPOTENCY_KEY), b"", SCENARIOS[scenario], NOW)
+    return creations.create_record(PAYMENT, creation, CATALOG, DEFAULT_FEE_BPS)
 
 
 def payment_id() -> str:
@@ -100,7 +103,7 @@ def all_examples() -> Mapping[str, Example]:
     """Every example by name."""
     created = record("happy_path")
     created_view = views.view(created, CREATED)
-    endpoint = views.create_endpoint_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
+    endpoint = creations.create_endpoint_record(ENDPOINT, _token(ENDPOINT_IDEMPOTENCY_KEY), b"", NOW)
     finalized = views.view(created, state_at(views.states(created), 13_000))
     chain, assets = CATALOG.chains[CHAIN], CATALOG.assets(CHAIN) or {}
     all_by_name = {
@@ -153,9 +156,9 @@ def _error(code: str) -> PaymockError:
         "invalid_scenario": lambda: requested_scenario(_request((b"x-mock-scenario", b"happy")), SCENARIOS),
         "invalid_fault": lambda: requested_fault("status=200"),
         "unauthenticated": lambda: Keyring(()).authenticate(_request((b"authorization", b"Bearer unknown"))),
-        "validation_failed": lambda: views.create_record(
+        "validation_failed": lambda: creations.create_record(
             INVALID_PAYMENT,
-            views.CreationContext("", b"", SCENARIOS["happy_path"], NOW),
+            creations.CreationContext("", b"", SCENARIOS["happy_path"], NOW),
             CATALOG,
             DEFAULT_FEE_BPS,
         ),

@@ -9,8 +9,8 @@ from paymock.app.checkout import CheckoutService
 from paymock.payments.files import load_catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import derive_token, secret_from_seed
-from paymock.sandbox.sandboxes import KeyedRequest
-from paymock.schemas.json_decoding import fingerprint
+from paymock.sandbox.snapshot import KeyedRequest
+from paymock.schemas.json import fingerprint
 from paymock.stores.memory import MemoryStore
 from tests.support.courses import OTHER_CATALOG
 from tests.support.use_cases import SANDBOX, UseCases

@@ -8,8 +8,8 @@ from paymock.app.journal import encode_entry
 from paymock.app.lookup import PaymentFilter, newest_payments
 from paymock.rules.identifiers import transaction_hash
 from paymock.rules.scenarios import PaymentStatus
-from paymock.sandbox import notifier
-from paymock.sandbox.notifier import TURNS, give_way
+from paymock.sandbox import scheduler
+from paymock.sandbox.scheduler import TURNS, give_way
 from paymock.schemas.control import ListPayments, ListRequests, MakeDeposit, ReadStory
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, line
@@ -32,7 +32,7 @@ async def test_the_total_is_never_less_than_what_is_listed(*, is_reset: bool, to
 
 async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many requests a key sends: between two turns, others run; and other keys have every second."""
-    monkeypatch.setattr(notifier, "SLICE_NS", 0)
+    monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     app, done = UseCases(MemoryStore()), list[str]()
     for number in range(30):
         await app.create(f"key-number-{number}")
@@ -73,7 +73,7 @@ async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch)
 
 async def test_no_key_waits_for_the_turns_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor for journals, which are encoded for whoever reads one first; nor at its checkout, without a key."""
-    monkeypatch.setattr(notifier, "SLICE_NS", 0)
+    monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     app, turns = UseCases(MemoryStore()), 0
     payment, _ = await app.create()
     await app.control.deposit(SANDBOX, payment.id, MakeDeposit(amount="1"))

@@ -12,9 +12,9 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import MAX_HANG, FaultTarget
 from paymock.sandbox import sandboxes
-from paymock.sandbox.sandboxes import KeyedRequest
+from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas.control import AddFault, Advance, SetNext
-from paymock.schemas.json_decoding import fingerprint
+from paymock.schemas.json import fingerprint
 from paymock.stores.base import AddResult, Change
 from paymock.stores.memory import MemoryStore
 from tests.support.client import order

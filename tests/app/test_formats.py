@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paymock.payments.records import READABLE_FORMATS, RECORD_FORMAT, PaymentRecord, decode_as
-from paymock.sandbox.sandboxes import decode_metadata, load_metadata
+from paymock.sandbox.metadata import decode_metadata, load_metadata
 from paymock.stores.base import StoreError
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import run

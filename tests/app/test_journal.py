@@ -12,8 +12,9 @@ from paymock.rules.errors import PaymockError
 from paymock.sandbox import log_buffer
 from paymock.schemas.control import ListRequests
 from paymock.stores.memory import MemoryStore
-from paymock.web.telemetry.access_log import RequestLog, encoded_entry
+from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.exchange import Exchange
+from paymock.web.telemetry.journal_entry import encoded_entry
 from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line
 

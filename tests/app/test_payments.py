@@ -8,8 +8,9 @@ import pytest
 
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.sandboxes import KeyedRequest, new_metadata
-from paymock.schemas.json_decoding import fingerprint
+from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.snapshot import KeyedRequest
+from paymock.schemas.json import fingerprint
 from paymock.settings import Settings
 from paymock.stores.base import AddResult, Store
 from paymock.stores.memory import MemoryStore

@@ -15,7 +15,7 @@ from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
 from paymock.rules.faults import parse_fault
 from paymock.rules.scenarios import PaymentStatus
-from paymock.sandbox.sandboxes import new_metadata
+from paymock.sandbox.metadata import new_metadata
 from paymock.schemas.control import (
     Advance,
     AdvancePayment,
@@ -29,8 +29,10 @@ from paymock.schemas.control import (
 )
 from paymock.stores.base import Change, Store
 from paymock.stores.memory import MemoryStore
-from paymock.web.telemetry.access_log import RequestLog, encoded_entry
-from paymock.web.telemetry.exchange import Exchange, OperationResponse
+from paymock.web.responses import OperationResponse
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.exchange import Exchange
+from paymock.web.telemetry.journal_entry import encoded_entry
 from tests.support.clock import NOON
 from tests.support.specification import COURSES
 from tests.support.stores import LateStore, SharedStore, TellingStore

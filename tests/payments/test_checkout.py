@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paymock.payments import checkout, views
+from paymock.payments import creation as creations
 from paymock.payments.checkout import Checkout
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
@@ -24,8 +25,8 @@ def created(
     body = order(
         receive__amount=str(amount), receive__asset=asset, pay_with=[{"chain": "bsc", "asset": asset}]
     )
-    return views.create_record(
-        body, views.CreationContext(TOKEN, b"", SCENARIOS[scenario], NOON), CATALOG, bps
+    return creations.create_record(
+        body, creations.CreationContext(TOKEN, b"", SCENARIOS[scenario], NOON), CATALOG, bps
     )
 
 

@@ -3,6 +3,7 @@ import tracemalloc
 import msgspec
 import pytest
 
+from paymock.payments import creation as creations
 from paymock.payments import records, views
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, EndpointRecord, SimulationRecord
@@ -17,8 +18,8 @@ CATALOG = load_catalog(None)
 
 
 def stored_payment(token: str, scenario: Scenario = SCENARIOS["happy_path"]) -> bytes:
-    creation = views.CreationContext(token, b"fingerprint", scenario, NOON)
-    return records.encode(views.create_record(order(), creation, CATALOG, 100))
+    creation = creations.CreationContext(token, b"fingerprint", scenario, NOON)
+    return records.encode(creations.create_record(order(), creation, CATALOG, 100))
 
 
 HALVES = Scenario("two_halves", sending=(Sending(0, "1/2"), Sending(29.999, "1/2")))

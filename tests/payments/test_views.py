@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from paymock.payments import creation as creations
 from paymock.payments import views
 from paymock.payments.files import load_catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
@@ -16,8 +17,8 @@ TOKEN = "aabbccddeeffgghhiijjkkllmmnnooppqqrrsstt"
 
 
 def create(body: Any, scenario: str) -> PaymentRecord:
-    creation = views.CreationContext(TOKEN, b"fingerprint", SCENARIOS[scenario], NOON)
-    return views.create_record(body, creation, CATALOG, 100)
+    creation = creations.CreationContext(TOKEN, b"fingerprint", SCENARIOS[scenario], NOON)
+    return creations.create_record(body, creation, CATALOG, 100)
 
 
 @pytest.mark.parametrize(

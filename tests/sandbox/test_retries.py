@@ -8,7 +8,7 @@ import pytest
 
 from paymock.payments.records import SandboxRecord, encode
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.sandboxes import RETRY_SECONDS
+from paymock.sandbox.retries import RETRY_SECONDS
 from paymock.schemas.control import Advance, AdvancePayment, MakeDeposit
 from paymock.stores.base import AddResult
 from tests.support.stores import SharedStore

@@ -12,7 +12,7 @@ from paymock.payments.records import SandboxRecord
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import synchronize
-from paymock.sandbox.sandboxes import SeedMismatch, load_metadata, new_metadata
+from paymock.sandbox.metadata import SeedMismatch, load_metadata, new_metadata
 from paymock.schemas.control import Advance, AdvancePayment, ListPayments, MakeDeposit, SetClock, SetNext
 from paymock.stores.base import STATE, StoreError
 from paymock.stores.memory import MemoryStore

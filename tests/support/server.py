@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paymock.http.protocol import ServerState
-from paymock.sandbox.sandboxes import new_metadata
+from paymock.sandbox.metadata import new_metadata
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
 from paymock.settings import Settings

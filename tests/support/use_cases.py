@@ -17,9 +17,11 @@ from paymock.payments.records import EndpointRecord, PaymentRecord, StoreMetadat
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.log_buffer import Entry
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, decode_metadata, load_metadata, new_metadata
+from paymock.sandbox.metadata import decode_metadata, load_metadata, new_metadata
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas.control import ListRequests
-from paymock.schemas.json_decoding import fingerprint
+from paymock.schemas.json import fingerprint
 from paymock.schemas.public import Payment
 from paymock.stores.base import Store
 from tests.support.client import order

@@ -9,8 +9,8 @@ from paymock.payments.files import Catalog
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PAYMENT_WINDOW
-from paymock.sandbox.notifier import TURNS, give_way
 from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import TURNS, give_way
 
 
 class CheckoutView(NamedTuple):

@@ -35,8 +35,11 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import PAYMENT_WINDOW, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import state_at
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
-from paymock.sandbox.notifier import give_way, in_slices
-from paymock.sandbox.sandboxes import KeyedRequest, RetryDeadline, Sandboxes, SandboxSnapshot, replay_of
+from paymock.sandbox.conflicts import replay_of
+from paymock.sandbox.retries import RetryDeadline
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.snapshot import KeyedRequest, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
 from paymock.schemas.public import Payment

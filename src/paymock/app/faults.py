@@ -13,7 +13,9 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.fault_rules import Decision, NeedsAttemptNumber, decide, with_waiting
 from paymock.rules.faults import MAX_HANG, FaultRule, FaultTarget
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.sandbox.sandboxes import RetryDeadline, Sandboxes, SandboxSnapshot
+from paymock.sandbox.retries import RetryDeadline
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from paymock.cache import BoundedCache
 from paymock.payments import records
 from paymock.sandbox.log_buffer import Entry
-from paymock.sandbox.notifier import give_way, in_slices
 from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import give_way, in_slices
 from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH

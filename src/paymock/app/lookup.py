@@ -16,8 +16,9 @@ from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import State, visible
 from paymock.rules.times import LATEST
-from paymock.sandbox.notifier import give_way, in_slices
-from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
 

@@ -9,8 +9,9 @@ from paymock.payments.records import Override, SandboxRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import SCENARIOS, Scenario, scenario_of, stored_scenario
 from paymock.rules.timeline import scenario_hint
-from paymock.sandbox.notifier import in_slices
-from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import in_slices
+from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import validation_failed

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from paymock.app.lookup import find_payment
 from paymock.app.overrides import take_scenario
+from paymock.payments import creation as creations
 from paymock.payments import records, views
 from paymock.payments.files import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord, SandboxRecord
@@ -14,8 +15,9 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
 from paymock.rules.timeline import CREATED
-from paymock.sandbox.notifier import give_way
-from paymock.sandbox.sandboxes import KeyedRequest, Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import give_way
+from paymock.sandbox.snapshot import KeyedRequest, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
 from paymock.stores.base import companion_key
@@ -102,8 +104,8 @@ class PaymentsService:
     def _record(
         self, request: KeyedRequest, token: str, sandbox: SandboxSnapshot, scenario: Scenario
     ) -> PaymentRecord:
-        creation = views.CreationContext(token, request.fingerprint, scenario, sandbox.now, sandbox.real)
-        return views.create_record(request.body, creation, self._catalog, self._fee_bps)
+        creation = creations.CreationContext(token, request.fingerprint, scenario, sandbox.now, sandbox.real)
+        return creations.create_record(request.body, creation, self._catalog, self._fee_bps)
 
     async def payment(self, sandbox: str, payment_id: str) -> RenderedPayment:
         """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
@@ -125,7 +127,7 @@ class PaymentsService:
 
         def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:
             body, fingerprint = request.body, request.fingerprint
-            record = views.create_endpoint_record(body, token, fingerprint, snapshot.now)
+            record = creations.create_endpoint_record(body, token, fingerprint, snapshot.now)
             return self._sandboxes.with_room(request.sandbox, token, record), snapshot.record
 
         created = await self._sandboxes.create(

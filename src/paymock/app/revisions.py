@@ -14,8 +14,9 @@ from paymock.app.lookup import loop_time, newest_payments
 from paymock.cache import BoundedCache
 from paymock.rules.timeline import visible
 from paymock.rules.times import LATEST, to_rfc3339
-from paymock.sandbox.notifier import give_way
-from paymock.sandbox.sandboxes import Sandboxes, SandboxSnapshot
+from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import give_way
+from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 
 NEWEST = 1_000

@@ -16,8 +16,9 @@ from paymock.app.lookup import PaymentSnapshot, find_payment, loop_time, search_
 from paymock.payments import records
 from paymock.payments.records import PaymentHead, PaymentRecord
 from paymock.rules.clock import ClockSetting
-from paymock.sandbox.notifier import Index, Waiter, give_way, in_slices
+from paymock.sandbox.notifier import Index, Waiter
 from paymock.sandbox.sandboxes import Sandboxes
+from paymock.sandbox.scheduler import give_way, in_slices
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
 from paymock.text import format_seconds

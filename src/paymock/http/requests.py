@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.schemas import json_decoding
+from paymock.schemas import json as json_decoding
 
 T = TypeVar("T")
 

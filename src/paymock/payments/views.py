@@ -4,23 +4,18 @@ object".
 """
 
 from collections.abc import Iterator
-from itertools import product
-from typing import Any
 
-import msgspec
 from msgspec import UNSET
-from msgspec.structs import asdict, fields
+from msgspec.structs import asdict
 
-from paymock.payments.files import Catalog
-from paymock.payments.records import EndpointRecord, PaymentRecord, Record, SimulationRecord
+from paymock.payments.creation import DEFAULT_LIFETIME
+from paymock.payments.records import EndpointRecord, PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
-from paymock.rules.amounts import MAX_RAW, fee_for
 from paymock.rules.scenarios import (
     CONFIRMATIONS_REQUIRED,
     PaymentStatus,
     Scenario,
     scenario_of,
-    stored_scenario,
 )
 from paymock.rules.timeline import (
     State,
@@ -32,9 +27,8 @@ from paymock.rules.timeline import (
     simulate,
     visible,
 )
-from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
-from paymock.schemas.control import ListedScenario, MakeDeposit, ScenarioChange
-from paymock.schemas.fields import ANY_EVENT
+from paymock.rules.times import LATEST, to_rfc3339
+from paymock.schemas.control import ListedScenario, ScenarioChange
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
     SETTLEMENT_MODE,
@@ -42,8 +36,6 @@ from paymock.schemas.public import (
     Amounts,
     Attempt,
     CreatedWebhookEndpoint,
-    CreatePayment,
-    CreateWebhookEndpoint,
     Deposit,
     EvmInvoiceInstructions,
     Funding,
@@ -55,13 +47,6 @@ from paymock.schemas.public import (
     WebhookEndpoint,
 )
 from paymock.schemas.scenarios import course_of
-from paymock.schemas.validation import Problems, checker_for, converter_for, validate, validation_failed
-
-DEFAULT_LIFETIME = 30 * 60_000
-"""From creation to `expires_at` when the request has none, in milliseconds."""
-
-_convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
-_check_endpoint = checker_for(CreateWebhookEndpoint)
 
 NO_SIMULATION = SimulationRecord()
 """What is stored of a payment that no test has changed."""
@@ -71,75 +56,6 @@ MAX_ENDPOINTS = 100
 
 MAX_DEPOSITS = 100
 """The maximum number of simulated deposits of a payment: the size of its timeline is quadratic in it."""
-
-
-class CreationContext(msgspec.Struct, frozen=True):
-    """What a record contains besides the request. `now` is in milliseconds since the epoch, and so is `real`,
-    the time of the system.
-    """
-
-    token: str
-    fingerprint: bytes
-    scenario: Scenario
-    now: int
-    real: int = LATEST
-
-
-def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps: int) -> PaymentRecord:
-    """The record of a new payment for `body`, a decoded JSON value, with a fee of `fee_bps` basis points.
-
-    Raises PaymockError `validation_failed` with every problem of the body. Specification: "Create-payment
-    request body".
-    """
-    problems: Problems = {}
-    request = _convert(body)
-    if request is None:
-        _check(body, "", problems)
-        is_valid_route = False
-    else:
-        receive, [pay_with], refund_to = request.receive, request.pay_with, request.refund_to
-        is_valid_route = (
-            catalog.has_asset(receive.chain, receive.asset)
-            and pay_with.chain == receive.chain
-            and pay_with.asset == receive.asset
-            and (refund_to is None or refund_to.chain in catalog.chains)
-        )
-    if not is_valid_route:
-        _check_route(body, catalog, problems)
-    expires_at = request.expires_at if request else _text_at(body, "expires_at")
-    expiry = parse_rfc3339(expires_at) if expires_at is not None else None
-    if expiry is not None and expiry <= min(context.now, context.real):  # a client may follow either clock
-        now = to_rfc3339(context.now)
-        problems.setdefault("expires_at", f"must be in the future; the mock's clock says {now}")
-    amount = request.receive.amount if request else _text_at(body, "receive", "amount")
-    due = fee = 0
-    if amount is not None and "receive.amount" not in problems:
-        fee = fee_for(int(amount), fee_bps)
-        due = int(amount) + fee
-        if due > MAX_RAW:
-            problems["receive.amount"] = "must fit in 256 bits together with the fee"
-    if problems:
-        raise validation_failed(problems)
-    request = request or msgspec.convert(body, CreatePayment)
-    receive, refund_to = request.receive, request.refund_to
-    return PaymentRecord(
-        token=context.token,
-        fingerprint=context.fingerprint,
-        created_at=context.now,
-        scenario=context.scenario.name,
-        order_id=request.order_id,
-        chain=receive.chain,
-        asset=receive.asset,
-        amount=receive.amount,
-        address=receive.address,
-        refund_to=(refund_to.chain, refund_to.address) if refund_to else None,
-        expires_at=request.expires_at,
-        metadata=request.metadata,
-        due=str(due),
-        fee=str(fee),
-        other_asset=catalog.another_asset(receive.chain, receive.asset),
-        custom_scenario=stored_scenario(context.scenario),
-    )
 
 
 def view(record: PaymentRecord, state: State) -> Payment:
@@ -235,39 +151,6 @@ def reachability(
         )
 
 
-def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
-    receive = _text_at(body, "receive", "chain"), _text_at(body, "receive", "asset")
-    pay_with = _text_at(body, "pay_with", 0, "chain"), _text_at(body, "pay_with", 0, "asset")
-    refund_to = _text_at(body, "refund_to", "chain"), None
-    for path, (chain, asset) in (("receive", receive), ("pay_with[0]", pay_with), ("refund_to", refund_to)):
-        if chain is None:
-            continue
-        assets = catalog.assets(chain)
-        if assets is None:
-            problem = f"is not a supported chain; known: {', '.join(catalog.chains)}"
-            problems.setdefault(f"{path}.chain", problem)
-        elif asset is not None and asset not in assets:
-            problems.setdefault(f"{path}.asset", catalog.unknown_asset(chain))
-    for name, received, paid in zip(("chain", "asset"), receive, pay_with, strict=True):
-        if None not in (received, paid) and received != paid:
-            problem = f"must be the same as receive.{name}: there is no other route"
-            problems.setdefault(f"pay_with[0].{name}", problem)
-    chain, asset = receive
-    assets = catalog.assets(chain) if chain else None
-    if assets and asset and asset in assets and "raw" in problems.get("receive.amount", ""):
-        problems["receive.amount"] += f'; 1 {asset} on {chain} is "{10 ** assets[asset].decimals}"'
-
-
-def _text_at(body: Any, *path: str | int) -> str | None:
-    """The string at `path`, or None where there is none."""
-    try:
-        for step in path:
-            body = body[step]
-    except (KeyError, IndexError, TypeError):
-        return None
-    return body if isinstance(body, str) else None
-
-
 def listed_scenario(scenario: Scenario) -> ListedScenario:
     """The scenario with what it leads to, for a due of EXAMPLE_DUE raw units."""
     states = example_states(scenario)
@@ -290,42 +173,6 @@ def change(previous: State | None, state: State) -> ScenarioChange:
         confirmations=None if deposit is None else deposit.confirmations,
         deposit_status=None if deposit is None else deposit.status,
     )
-
-
-def create_endpoint_record(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecord:
-    """The record of a new webhook endpoint for `body`, a decoded JSON value, at `now`, in milliseconds since
-    the epoch. Raises PaymockError `validation_failed` with every problem of the body.
-    """
-    request = validate(_check_endpoint, body, CreateWebhookEndpoint)
-    return EndpointRecord(
-        token=token,
-        fingerprint=fingerprint,
-        created_at=now,
-        url=request.url,
-        events=request.events or [ANY_EVENT],
-        description=request.description,
-    )
-
-
-def requests_of(record: Record, asset: str | None = None) -> tuple[str, Iterator[dict[str, Any]]]:
-    """The path of the request that created a record, and all bodies that it can have had: optional members
-    may have been given, null or absent. `asset` is that of the payment of a deposit.
-    """
-    shown: Any
-    body: Any = CreatePayment
-    if isinstance(record, PaymentRecord):
-        path, shown = "/v1/payments", view(record, states(record)[0])
-    elif isinstance(record, EndpointRecord):
-        path, shown, body = "/v1/webhooks", render_endpoint(record), CreateWebhookEndpoint
-    else:
-        path = f"/_mock/payments/{identifiers.PAYMENT_PREFIX}{record.payment}/deposits"
-        shown = body = MakeDeposit(amount=record.amount, asset=record.other_asset or asset)
-    values: dict[str, Any] = msgspec.to_builtins(shown)
-    choices = [
-        [{field.name: values[field.name]}, *(() if field.required else ({field.name: None}, {}))]
-        for field in fields(body)
-    ]
-    return path, ({name: one[name] for one in chosen for name in one} for chosen in product(*choices))
 
 
 def render_endpoint(record: EndpointRecord) -> WebhookEndpoint:

@@ -1,46 +1,37 @@
 """The sandboxes of a store and its metadata: the only module that combines clock, store and records."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from paymock import __version__
 from paymock.cache import BoundedCache
-from paymock.payments import records, views
+from paymock.payments import records
 from paymock.payments.records import (
-    DepositRecord,
     EndpointRecord,
-    PaymentRecord,
-    Record,
     SandboxRecord,
     StoreMetadata,
 )
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
-from paymock.rules.errors import ERRORS, PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock, synchronize
+from paymock.sandbox.conflicts import replay_of
 from paymock.sandbox.log_buffer import Entry, LogBuffer
-from paymock.sandbox.notifier import TURNS, Notifier, in_slices
-from paymock.schemas.json_decoding import differing_paths, fingerprint
-from paymock.stores.base import METADATA, STATE, Addition, Store, StoreError
-from paymock.text import escape_control
+from paymock.sandbox.metadata import read_metadata
+from paymock.sandbox.notifier import Notifier
+from paymock.sandbox.retries import RetryDeadline
+from paymock.sandbox.scheduler import TURNS, in_slices
+from paymock.sandbox.snapshot import Creation, KeyedRequest, R, SandboxSnapshot
+from paymock.stores.base import STATE, Addition, Store, StoreError
 
 T = TypeVar("T", SandboxRecord, EndpointRecord)
-R = TypeVar("R", PaymentRecord, EndpointRecord, DepositRecord)
 
 MAX_HELD = 8 * 1024 * 1024
 """The most bytes of rules, overrides and endpoints in all sandboxes of an owner, stored by one process."""
 
-RETRY_SECONDS = 2.0
-"""How long a change is attempted again after others have overtaken it."""
 
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
@@ -48,76 +39,13 @@ _CLOSE_SECONDS = 1.0
 _CACHED_STATES = 10_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store."""
 
-CONFLICT = "idempotency_key_reused_with_different_payload"
-MAX_DIFFERING = 5
-"""How many differing paths a conflict names."""
 
 _INITIAL = SandboxRecord()
 _UNSEEN = (None, _INITIAL)
 
 
-class SandboxSnapshot(Struct, frozen=True):
-    """A sandbox at one moment: its own record, as stored and as decoded, its clock, the real time in
-    milliseconds since the epoch, and the requested values.
-    """
-
-    sandbox: str
-    state: bytes | None
-    record: SandboxRecord
-    clock: ClockSetting
-    real: int
-    values: list[bytes | None]
-
-    @property
-    def now(self) -> int:
-        """The virtual time, in milliseconds since the epoch."""
-        return self.clock.at(self.real)
-
-    @property
-    def pending_change_ms(self) -> int:
-        """The real milliseconds until the last change of speed takes effect; mostly 0."""
-        return max(0, self.clock.since_real - self.real)
-
-
-class Creation(Struct, Generic[R], frozen=True):
-    """A created resource, as stored too, whether an earlier request created it, and its sandbox then."""
-
-    record: R
-    stored: bytes
-    replayed: bool
-    snapshot: SandboxSnapshot
-
-
-class KeyedRequest(Struct, frozen=True):
-    """A state-changing request with an idempotency key."""
-
-    sandbox: str
-    idempotency_key: str
-    fingerprint: bytes
-    body: Any
-
-
 class RuleFound(Exception):
     """A fault rule may select a creation that is to be stored only if none does. Nothing was stored."""
-
-
-class RetryDeadline:
-    """Limits the retries of one optimistic change, which other requests keep overtaking."""
-
-    def __init__(self) -> None:
-        self._deadline: float | None = None
-
-    def check(self) -> None:
-        """Raise PaymockError `store_unavailable` when RETRY_SECONDS have passed since the first call."""
-        now = asyncio.get_running_loop().time()
-        if self._deadline is None:
-            self._deadline = now + RETRY_SECONDS
-        elif now >= self._deadline:
-            raise PaymockError(
-                "store_unavailable",
-                "Other requests kept changing the same data. Nothing was stored. Retry with the same "
-                "Idempotency-Key after `Retry-After` seconds.",
-            )
 
 
 class Sandboxes:
@@ -427,98 +355,3 @@ class Sandboxes:
                 "process. Nothing was stored. Delete some, or reset a sandbox.",
             )
         return record
-
-
-def replay_of(
-    stored: bytes, request: KeyedRequest, kind: type[R], snapshot: SandboxSnapshot, asset: str | None = None
-) -> Creation[R]:
-    """Return the existing resource that `request` repeats; `asset` is that of the payment of a deposit.
-    Raises PaymockError, the idempotency conflict.
-    """
-    existing = records.decode(stored)
-    if existing.fingerprint == request.fingerprint and isinstance(existing, kind):
-        return Creation(existing, stored, replayed=True, snapshot=snapshot)
-    raise conflict(existing, request, asset)
-
-
-def conflict(existing: Record, request: KeyedRequest, asset: str | None = None) -> PaymockError:
-    """The error of a request whose key has created another record. It names what differs, and no values."""
-    path, bodies = views.requests_of(existing, asset)
-    differs: list[str] = []
-    reason = f"on POST {path}"
-    if fingerprint("POST", path, request.body) == request.fingerprint:
-        originals = (body for body in bodies if fingerprint("POST", path, body) == existing.fingerprint)
-        paths = differing_paths(next(originals, request.body), request.body)
-        first = [escape_control(f"{one:.100}") for one in islice(paths, MAX_DIFFERING)]
-        differs = [*dict.fromkeys(first)]  # a dot may be part of a name in metadata
-        reason = "with a different request body"
-        if differs:
-            more = " and more" if any(paths) else ""
-            verb = "differs" if len(differs) == 1 else "differ"
-            reason += f": {', '.join(f'`{one}`' for one in differs)}{more} {verb}"
-    message = f"This Idempotency-Key was already used {reason}. {ERRORS[CONFLICT].remedy}"
-    return PaymockError(CONFLICT, message, differs=differs)
-
-
-class SeedMismatch(Exception):
-    """A store was created with another seed than the requested one."""
-
-
-def new_metadata(now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of a new store; `now` is in milliseconds, and `speed` that of all clocks."""
-    secret = secrets.token_bytes(32) if seed is None else identifiers.secret_from_seed(seed)
-    clock = ClockSetting(now, now, 0.0).with_speed(speed, now)
-    return StoreMetadata(secret, clock, records.RECORD_FORMAT, __version__)
-
-
-def decode_metadata(stored: bytes) -> StoreMetadata:
-    """Decode stored metadata. Raises StoreError if this version cannot read the records beside them, and
-    PaymockError `store_unavailable` if they are damaged.
-    """
-    metadata = records.decode_as(StoreMetadata, stored)
-    if metadata.format not in records.READABLE_FORMATS:
-        raise StoreError(
-            f"paymock {metadata.version} wrote it in format {metadata.format}, which this version cannot "
-            "read: serve it with that version, or use an empty store"
-        )
-    return metadata
-
-
-async def read_metadata(
-    store: Store, proposal: StoreMetadata, update: Callable[[StoreMetadata], StoreMetadata] | None = None
-) -> StoreMetadata:
-    """Return the metadata of `store`, after `update` if given. If it has none, `proposal` becomes it. Raises
-    what `update` and `decode_metadata` raise.
-    """
-    deadline = RetryDeadline()
-    while True:
-        [old] = await store.get(METADATA, STATE)
-        current = None if old is None else decode_metadata(old)
-        metadata = proposal if current is None else current
-        if update is not None:
-            metadata = update(metadata)
-        if metadata == current:
-            return metadata
-        if await store.replace(METADATA, STATE, old, records.encode(metadata), expected_state=old):
-            return metadata
-        deadline.check()
-
-
-async def load_metadata(store: Store, now: int, speed: float, seed: str | None) -> StoreMetadata:
-    """Return the metadata of `store`, which is created if it is missing. If `speed` differs from the stored
-    one, it applies from `now` on to all clocks whose speed no request has set.
-
-    Raises SeedMismatch, StoreError for a store of another version, and PaymockError `store_unavailable`.
-    """
-    proposal = new_metadata(now, speed, seed)
-
-    def with_speed(existing: StoreMetadata) -> StoreMetadata:
-        if seed is not None and proposal.secret != existing.secret:
-            raise SeedMismatch
-        current = replace(existing, format=records.RECORD_FORMAT, version=__version__)
-        if existing.clock.speed == speed:
-            return current
-        start = max(now, existing.clock.since_real)
-        return replace(current, clock=existing.clock.with_speed(speed, start))
-
-    return await read_metadata(store, proposal, with_speed)

@@ -23,7 +23,7 @@ from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
 from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.times import time_problem
-from paymock.schemas.json_decoding import depth, shown_name, shown_step
+from paymock.schemas.json import depth, shown_name, shown_step
 from paymock.text import CONTROL
 
 MAX_ORDER_ID = 128

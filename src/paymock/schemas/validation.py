@@ -18,7 +18,7 @@ import msgspec
 from msgspec import inspect
 
 from paymock.rules.errors import PaymockError
-from paymock.schemas.json_decoding import shown_name
+from paymock.schemas.json import shown_name
 from paymock.schemas.public import Query
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from paymock.payments.records import PaymentRecord, StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.clock import SystemClock, monotonic_ns, synchronize
-from paymock.sandbox.sandboxes import SeedMismatch, decode_metadata, load_metadata, new_metadata
+from paymock.sandbox.metadata import SeedMismatch, decode_metadata, load_metadata, new_metadata
 from paymock.server import process
 from paymock.server.announce import Announcer
 from paymock.server.process import HANGUP, StartError, run_until_signal, stop_signals

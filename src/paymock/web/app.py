@@ -6,7 +6,8 @@ from paymock.app.checkout import CheckoutService
 from paymock.app.control import ControlService
 from paymock.app.faults import FaultInjection
 from paymock.app.payments import PaymentsService
-from paymock.http.checks import AllowedHosts, Keyring
+from paymock.http.hosts import AllowedHosts
+from paymock.http.keys import Keyring
 from paymock.http.routing import Handler, Route, Routes
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.payments.records import StoreMetadata

@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING
 
 from paymock.app.control import ControlService
 from paymock.cache import BoundedCache
-from paymock.http.checks import (
-    AllowedHosts,
-    Keyring,
-    allowed_methods,
-    cors_headers,
-    mock_header_warning,
-    options_response,
-    prefers_html,
-)
+from paymock.http.cors import allowed_methods, cors_headers, options_response
+from paymock.http.headers import mock_header_warning, prefers_html
+from paymock.http.hosts import AllowedHosts
+from paymock.http.keys import Keyring
 from paymock.http.protocol import EncodedResponse
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import Response, error_response, header_block, refusal, with_warning
@@ -27,10 +22,12 @@ from paymock.http.routing import PUBLIC, Handler, Route, Routes
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
 from paymock.sandbox.clock import Clock
-from paymock.sandbox.notifier import TURNS
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.web.telemetry.access_log import RequestLog, encoded_entry
-from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of
+from paymock.sandbox.scheduler import TURNS
+from paymock.web.responses import OperationResponse, in_place_of
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.exchange import Exchange
+from paymock.web.telemetry.journal_entry import encoded_entry
 
 if TYPE_CHECKING:
     from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra

@@ -433,7 +433,7 @@ JSON_SYNTAX = [
     ),
     Case(post(_metadata(b"[" * 30 + b"]" * 30)), 422, "validation_failed", ("metadata",)),
 ]  # fmt: skip
-"""What else is no JSON: tests/schemas/test_json_decoding.py."""
+"""What else is no JSON: tests/schemas/test_json.py."""
 
 FIELDS = [
     *(refused(body, "body") for body in (None, "x", [ORDER], json.loads("[" * 32 + "]" * 32))),

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 import httpx
 import pytest
 
-from paymock.http.checks import Keyring
+from paymock.http.keys import Keyring
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of

@@ -11,8 +11,8 @@ import pytest
 
 from harness.polling import wait_until
 from paymock.rules.identifiers import sandbox_of
-from paymock.sandbox.notifier import TURNS
-from paymock.sandbox.sandboxes import new_metadata
+from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.scheduler import TURNS
 from paymock.server.run import reload_keys
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore

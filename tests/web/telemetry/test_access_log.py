@@ -18,8 +18,10 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.scenarios import PaymentStatus
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.telemetry.access_log import MAX_DETAILS, RequestLog, encoded_entry
-from paymock.web.telemetry.exchange import Exchange, OperationResponse, in_place_of, trace_of
+from paymock.web.responses import OperationResponse, in_place_of
+from paymock.web.telemetry.access_log import RequestLog
+from paymock.web.telemetry.exchange import Exchange, trace_of
+from paymock.web.telemetry.journal_entry import MAX_DETAILS, encoded_entry
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
 from tests.support.clock import NOON

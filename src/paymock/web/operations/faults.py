@@ -8,17 +8,18 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock.app.faults import FaultInjection, RequestAttempt
-from paymock.http.checks import REALM, idempotency_key, sent_once
+from paymock.http.headers import idempotency_key, sent_once
+from paymock.http.keys import REALM
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import PHRASES, Response, error_response, refusal
 from paymock.http.routing import Handler
 from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, fault_problem, parse_fault
-from paymock.sandbox.notifier import give_way
 from paymock.sandbox.sandboxes import RuleFound
+from paymock.sandbox.scheduler import give_way
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
-from paymock.web.telemetry.exchange import OperationResponse, in_place_of, order_id_of
+from paymock.web.responses import OperationResponse, in_place_of, order_id_of
 
 _HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
 """The headers of injected errors. Every 503 has `Retry-After` anyway."""

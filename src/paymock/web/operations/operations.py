@@ -10,14 +10,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paymock.http.checks import check_json_body, idempotency_key
+from paymock.http.headers import check_json_body, idempotency_key
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.notifier import give_way, in_slices
-from paymock.sandbox.sandboxes import KeyedRequest
-from paymock.schemas import json_decoding
+from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.snapshot import KeyedRequest
+from paymock.schemas import json as json_decoding
 from paymock.schemas.validation import Q, QueryParser, checker_for, validate
 
 _encode = msgspec.json.Encoder().encode

@@ -7,7 +7,7 @@ Specification: "Endpoints".
 import msgspec
 
 from paymock.app.payments import PaymentsService
-from paymock.http.checks import requested_scenario
+from paymock.http.headers import requested_scenario
 from paymock.http.requests import Request
 from paymock.http.responses import REPLAYED, WARNING, Response
 from paymock.http.routing import CHECKOUT
@@ -15,7 +15,7 @@ from paymock.rules.scenarios import DEFAULT_SCENARIO, TERMINAL_STATUSES, Payment
 from paymock.schemas import catalog as catalog_schemas
 from paymock.schemas import public as schemas
 from paymock.web.operations.operations import Operation, keyed_request
-from paymock.web.telemetry.exchange import OperationResponse
+from paymock.web.responses import OperationResponse
 
 Headers = tuple[tuple[str, str], ...]
 

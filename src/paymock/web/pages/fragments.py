@@ -27,7 +27,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.sandbox.notifier import give_way, in_slices
+from paymock.sandbox.scheduler import give_way, in_slices
 from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser

@@ -16,18 +16,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from paymock.app.journal import Journal, StoredEntry, encode_entry
 from paymock.http.responses import REPLAYED, WARNING
-from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
-from paymock.rules.times import to_rfc3339
-from paymock.schemas.public import CREATE_PAYMENT, Problem
 from paymock.text import without_secrets
-from paymock.web.telemetry.exchange import Exchange, OperationResponse
-
-MAX_DETAILS = 5
-"""How many problems of a refused body an entry holds."""
-
-_FETCH_SITES = (b"cross-site", b"same-origin", b"same-site", b"none")
+from paymock.web.telemetry.exchange import Exchange
 
 _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[0-9a-f]+")
 """What is a secret in an order id, which may contain any hash."""
@@ -161,51 +152,3 @@ class RequestLog:
 
     def _colored(self, text: str, color: str) -> str:
         return f"{color}{text}{_RESET}" if self._color else text
-
-
-def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox: str) -> bytes:
-    """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
-    response, payment, seen = exchange.response, exchange.payment, exchange.seen
-    target = response.target if isinstance(response, OperationResponse) else None
-    refusal, mask = exchange.refusal, log.without_secrets
-    payment_id, order_id, lead = exchange.payment_id, exchange.order_id, None
-    if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):
-        payment_id = None
-    if target is not None:
-        order_id, lead = target.order_id or order_id, target.ahead
-    if payment is not None:
-        payment_id, order_id, lead = payment_id or payment.id, payment.order_id, payment.ahead
-    details = (refusal and refusal.details) or []
-    order_id = log.masked_order(order_id) if order_id else None
-    key, key_hash = None, b""
-    if order_id and exchange.idempotency_key and exchange.operation == CREATE_PAYMENT:
-        key, key_hash = journal.key_of(sandbox, order_id, exchange.idempotency_key)
-    return encode_entry(
-        StoredEntry(
-            at=to_rfc3339(exchange.answered_at),
-            method=log.masked(exchange.method),
-            path=log.masked(exchange.path),
-            status=0 if response.dropped else response.status,
-            error=response.error,
-            message=mask(refusal.message) if refusal else None,
-            details=[
-                Problem(field=mask(problem.field), message=mask(problem.message))
-                for problem in details[:MAX_DETAILS]
-            ],
-            payment_id=payment_id,
-            idempotency=exchange.idempotency,
-            request_id=exchange.id,
-            duration_ms=int(exchange.seconds * 1_000_000) / 1000,
-            operation=exchange.operation or None,
-            order_id=order_id,
-            shown=seen.status if seen else None,
-            fault=response.fault and response.fault.text,
-            shown_offset_seconds=seen.at / 1000 if seen else None,
-            virtual_at=to_rfc3339(exchange.clock.at(exchange.answered_at)),
-            fetch_site=exchange.fetch_site.decode() if exchange.fetch_site in _FETCH_SITES else None,
-            payment_ahead_seconds=None if lead is None else lead / 1000,
-            key=key,
-            differs=[mask(path) for path in exchange.carried_out.differs],
-            key_hash=key_hash,
-        )
-    )

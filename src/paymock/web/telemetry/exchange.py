@@ -7,44 +7,18 @@ from collections.abc import Mapping
 from typing import Literal, Self
 
 import msgspec
-from msgspec.structs import asdict
 
 from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.clock import ClockSetting
-from paymock.rules.faults import Fault, FaultTarget
-from paymock.sandbox.sandboxes import CONFLICT
-from paymock.schemas.fields import MAX_ORDER_ID
+from paymock.sandbox.conflicts import CONFLICT
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope
+from paymock.web.responses import OperationResponse, order_id_of
 
 _TRACEPARENT = re.compile(
     "(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
 )
-
-
-class OperationResponse(Response, frozen=True):
-    """The response of an operation of `/v1`: with the `payment` that it shows, the `scenario` of a created
-    payment and, of a request with a fault, its `target` and the response that was `carried_out` instead.
-    """
-
-    payment: RenderedPayment | None = None
-    scenario: str | None = None
-    target: FaultTarget | None = None
-    carried_out: Response | None = None
-
-
-def in_place_of(
-    carried_out: Response | None,
-    shown: Response,
-    target: FaultTarget | None,
-    fault: Fault | None = None,
-    *,
-    lost: bool = False,
-) -> OperationResponse:
-    """Return `shown` as the response to a request that was `carried_out` with another, or not at all."""
-    told = {"fault": fault, "lost": lost, "target": target, "carried_out": carried_out}
-    return OperationResponse(**asdict(shown) | told)
 
 
 class Exchange(msgspec.Struct, gc=False):
@@ -125,13 +99,6 @@ class Exchange(msgspec.Struct, gc=False):
         if response.error is None or response.content_type != JSON or self.carried_out.status == 201:
             return None
         return msgspec.json.decode(response.body, type=ErrorEnvelope).error
-
-
-def order_id_of(request: Request) -> str | None:
-    """The order that the body of a request names, if that has been decoded."""
-    body = request.body.decoded
-    order_id = body.get("order_id") if isinstance(body, dict) else None
-    return order_id if isinstance(order_id, str) and len(order_id) <= MAX_ORDER_ID else None
 
 
 def trace_of(request: Request) -> dict[str, str]:

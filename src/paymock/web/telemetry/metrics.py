@@ -16,8 +16,9 @@ from prometheus_client import (
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import Routes
-from paymock.sandbox.sandboxes import CONFLICT
-from paymock.web.telemetry.exchange import Exchange, OperationResponse
+from paymock.sandbox.conflicts import CONFLICT
+from paymock.web.responses import OperationResponse
+from paymock.web.telemetry.exchange import Exchange
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

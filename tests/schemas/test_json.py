@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from paymock.rules.errors import PaymockError
-from paymock.schemas.json_decoding import decode, decode_fast, decode_strict, fingerprint
+from paymock.schemas.json import decode, decode_fast, decode_strict, fingerprint
 from tests.support.client import ORDER
 
 REFUSED = {

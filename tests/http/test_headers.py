@@ -3,7 +3,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from paymock.http.checks import AllowedHosts, Keyring
+from paymock.http.hosts import AllowedHosts
+from paymock.http.keys import Keyring
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of

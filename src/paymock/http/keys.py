@@ -1,0 +1,74 @@
+"""The API keys that the server accepts. Specification: "Authentication"."""
+
+import hmac
+import re
+from collections.abc import Iterable
+
+from paymock.cache import BoundedCache
+from paymock.http.headers import MAX_CACHED_LENGTH
+from paymock.http.requests import Request
+from paymock.rules.errors import PaymockError
+from paymock.rules.identifiers import sandbox_of
+from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.text import NAMED_KEY, OPEN_KEY
+
+REALM = 'Bearer realm="paymock"'
+
+
+_BEARER = re.compile("(?i:bearer) +([!-~]+)")
+
+
+_CACHED_KEYS = 10_000
+
+
+class Keyring:
+    """The accepted API keys: `api_keys`, and with each K of them every `K.NAME`; in open mode, without any,
+    all of the form `mk_test_NAME`.
+    """
+
+    def __init__(self, api_keys: Iterable[str]) -> None:
+        self.replace(api_keys)
+
+    def replace(self, api_keys: Iterable[str]) -> None:
+        self._keys = [key.encode() for key in api_keys]
+        self._identities: BoundedCache[bytes, tuple[str, str]] = BoundedCache(_CACHED_KEYS)
+
+    def authenticate(self, request: Request) -> None:
+        """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
+        value = request.headers.get(b"authorization", b"")
+        is_repeated = b"authorization" in request.repeated
+        identity = None if is_repeated else self._identities.get(value)
+        if identity is None:
+            match = None if is_repeated else _BEARER.fullmatch(value.decode("latin-1"))
+            identity = self._identify(match[1]) if match else None
+            if identity is None:
+                reason, challenge = "The request needs one header `Authorization: Bearer <API_KEY>`.", REALM
+                if match:
+                    reason = "This server does not accept the API key."
+                    challenge = f'{REALM}, error="invalid_token"'
+                hint = (
+                    "The server has configured keys: each KEY, and KEY.NAME for a sandbox of its own."
+                    if self._keys
+                    else f"In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
+                )
+                headers = [("WWW-Authenticate", challenge)]
+                raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
+            if len(value) <= MAX_CACHED_LENGTH:
+                self._identities[value] = identity
+        request.sandbox, request.owner = identity
+
+    def _identify(self, token: str) -> tuple[str, str] | None:
+        """Return the sandbox that a key opens, and that of its owner, which is K for `K.NAME`."""
+        sandbox = sandbox_of(token)
+        if not self._keys:
+            return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
+        match = NAMED_KEY.fullmatch(token)
+        key = match[1] if match else ""
+        # All keys are compared, in constant time, so that response times do not reveal them.
+        is_key, is_named = (
+            sum([hmac.compare_digest(presented.encode(), one) for one in self._keys]) > 0
+            for presented in (token, key)
+        )
+        if is_key:
+            return sandbox, sandbox
+        return (sandbox, sandbox_of(key)) if is_named else None
