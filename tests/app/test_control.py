@@ -9,7 +9,7 @@ from paymock.app.lookup import PaymentFilter, newest_payments
 from paymock.rules.identifiers import transaction_hash
 from paymock.rules.scenarios import PaymentStatus
 from paymock.sandbox import scheduler
-from paymock.sandbox.scheduler import TURNS, give_way
+from paymock.sandbox.scheduler import SCHEDULER, yield_turn
 from paymock.schemas.control import ListPayments, ListRequests, MakeDeposit, ReadStory
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, line
@@ -49,13 +49,13 @@ async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch)
     ]
 
     async def work(owner: str, call: Callable[[], Awaitable[object]]) -> None:
-        TURNS.set((app.sandboxes.notifier.turns, owner))
+        SCHEDULER.set((app.sandboxes.notifier.scheduler, owner))
         await call()
         done.append(owner)
 
     async def small() -> None:
         for _ in range(10):
-            await give_way()
+            await yield_turn()
             done.append("small")
 
     for call in calls:
@@ -83,14 +83,14 @@ async def test_no_key_waits_for_the_turns_of_another(monkeypatch: pytest.MonkeyP
     async def busy() -> None:
         nonlocal turns
         while True:
-            await give_way()
+            await yield_turn()
             turns += 1
 
     async def read(owner: str) -> None:
-        TURNS.set((app.sandboxes.notifier.turns, owner))
+        SCHEDULER.set((app.sandboxes.notifier.scheduler, owner))
         await app.control.journal.newest(SANDBOX, ListRequests())
 
-    TURNS.set((app.sandboxes.notifier.turns, ""))
+    SCHEDULER.set((app.sandboxes.notifier.scheduler, ""))
     tasks = [asyncio.create_task(work) for work in (read(""), *(busy() for _ in range(40)))]
     await asyncio.create_task(read("other"))
     assert turns < 400

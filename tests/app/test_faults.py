@@ -186,7 +186,7 @@ async def test_creations_that_take_turns_are_refused_together_when_the_store_is_
 
 
 async def test_the_sandboxes_of_an_owner_hold_so_many_bytes_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxes, "MAX_HELD", 3_000)
+    monkeypatch.setattr(sandboxes, "MAX_OWNER_BYTES", 3_000)
     app, names = UseCases(MemoryStore()), ("owner", "named")
     app.sandboxes.owners["named"] = "owner"
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from paymock.app.overrides import take_scenario
 from paymock.payments.records import Override, SandboxRecord
 from paymock.schemas.control import Advance, ClearNext, ListPayments, SetNext
-from paymock.stores.base import STATE
+from paymock.stores.base import SANDBOX_RECORD
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
 
@@ -27,7 +27,7 @@ async def test_a_sandbox_of_0_3_loses_the_faults_of_its_next_creations_and_nothi
     stored: bytes,
 ) -> None:
     store = MemoryStore()
-    assert await store.replace(SANDBOX, STATE, None, stored, expected_state=None)
+    assert await store.replace(SANDBOX, SANDBOX_RECORD, None, stored, expected_state=None)
     app = UseCases(store)
     pending = (await app.control.overrides.pending(SANDBOX)).data
     assert [(one.scenario, one.times, one.order_id) for one in pending] == STORED_BY_0_3[stored]
@@ -37,7 +37,7 @@ async def test_a_sandbox_of_0_3_loses_the_faults_of_its_next_creations_and_nothi
     await app.control.advance(SANDBOX, Advance(seconds=1))
     [created] = (await app.control.payments(SANDBOX, ListPayments())).data
     assert created.scenario == ("mine" if pending else "happy_path")
-    [kept] = await store.get(SANDBOX, STATE)
+    [kept] = await store.get(SANDBOX, SANDBOX_RECORD)
     assert kept is not None
     assert not re.search(b"drop|503|hang|reset", kept)
 

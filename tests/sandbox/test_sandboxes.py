@@ -14,7 +14,7 @@ from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import synchronize
 from paymock.sandbox.metadata import SeedMismatch, load_metadata, new_metadata
 from paymock.schemas.control import Advance, AdvancePayment, ListPayments, MakeDeposit, SetClock, SetNext
-from paymock.stores.base import STATE, StoreError
+from paymock.stores.base import SANDBOX_RECORD, StoreError
 from paymock.stores.memory import MemoryStore
 from tests.support.clock import NOON
 from tests.support.stores import SharedStore
@@ -83,7 +83,7 @@ async def test_a_sandbox_goes_by_the_clock_in_its_record_others_by_that_of_the_s
     """Version 0.3 stored one with the first change of each sandbox, if it was started with `--now`."""
     app = UseCases(store := MemoryStore())
     begun = records.encode(SandboxRecord(clock=ClockSetting(NOON, NOON - 86_400_000, 1)))
-    await store.replace(SANDBOX, STATE, None, begun, expected_state=None)
+    await store.replace(SANDBOX, SANDBOX_RECORD, None, begun, expected_state=None)
     app.clock.advance(5)
     assert (await app.create())[0].created_at == "2030-01-30T12:00:05.000Z"
     await app.control.reset(SANDBOX)
@@ -227,7 +227,7 @@ class TestMetadata:
         store = SharedStore()
         app = UseCases(store)
         other = msgspec.structs.replace(new_metadata(NOON, 1, None), format=records.RECORD_FORMAT + 1)
-        await store.replace("origin", STATE, None, records.encode(other), expected_state=None)
+        await store.replace("origin", SANDBOX_RECORD, None, records.encode(other), expected_state=None)
         store.connections = 1
         assert "which this version cannot read" in (await refusal(app.create())).message
 

@@ -12,7 +12,7 @@ from paymock.payments import views
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import MakeDeposit
 from paymock.schemas.public import Payment
-from paymock.stores.base import MAX_COUNTERS, METADATA, STATE, Store, StoreError, companion_key
+from paymock.stores.base import MAX_COUNTERS, METADATA, SANDBOX_RECORD, Store, StoreError, companion_key
 from tests.support.use_cases import SANDBOX, UseCases, keyed
 
 T = TypeVar("T")
@@ -56,11 +56,14 @@ async def reads_show_changes_of(other: Store, store: Store) -> None:
     """
 
     async def check(name: str, *, listing: bool) -> None:
-        keys, add = (STATE, "key", "key.note"), partial(other.add, name)
+        keys, add = (SANDBOX_RECORD, "key", "key.note"), partial(other.add, name)
         steps: list[tuple[Callable[[], Awaitable[object]], list[bytes | None]]] = [
             (lambda: add(("key", b"1", "a"), expected_state=None), [None, b"1", None]),
             (lambda: other.replace(name, "key.note", None, b"n", expected_state=None), [None, b"1", b"n"]),
-            (lambda: other.replace(name, STATE, None, b"s", expected_state=None), [b"s", b"1", b"n"]),
+            (
+                lambda: other.replace(name, SANDBOX_RECORD, None, b"s", expected_state=None),
+                [b"s", b"1", b"n"],
+            ),
             (lambda: other.reset(name, b"t", expected_state=b"s"), [b"t", None, None]),
             (lambda: add(("key", b"2", "a"), expected_state=b"t"), [b"t", b"2", None]),
             (lambda: add(("more", b"3", "a"), expected_state=b"t", new_state=b"u"), [b"u", b"2", None]),
@@ -145,22 +148,22 @@ class StoreContract:
                 assert not (await app.create(key))[1]
 
     async def test_nothing_is_stored_if_the_state_is_not_the_expected_one(self, store: Store) -> None:
-        assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+        assert await store.replace("sandbox", SANDBOX_RECORD, None, b"1", expected_state=None)
         for outdated in (None, b"0"):
             assert not await store.replace("sandbox", "key", None, b"new", expected_state=outdated)
-            assert not await store.replace("sandbox", STATE, outdated, b"2", expected_state=outdated)
+            assert not await store.replace("sandbox", SANDBOX_RECORD, outdated, b"2", expected_state=outdated)
             added = await store.add("sandbox", ("key", b"new", "a"), expected_state=outdated)
             assert added == (b"1", None)
             assert not await store.reset("sandbox", b"2", expected_state=outdated)
-        assert await store.get("sandbox", STATE, "key") == [b"1", None]
+        assert await store.get("sandbox", SANDBOX_RECORD, "key") == [b"1", None]
         assert await store.page("sandbox", "a", limit=9) == []
         assert await store.replace("sandbox", "key", None, b"new", expected_state=b"1")
-        assert await store.replace("sandbox", STATE, b"1", b"2", expected_state=b"1")
-        assert await store.get("sandbox", STATE, "key") == [b"2", b"new"]
+        assert await store.replace("sandbox", SANDBOX_RECORD, b"1", b"2", expected_state=b"1")
+        assert await store.get("sandbox", SANDBOX_RECORD, "key") == [b"2", b"new"]
 
     async def test_an_empty_sandbox_is_changed_before_or_after_an_addition(self, store: Store) -> None:
         """A creation by another process is not noticed by the state, which it leaves."""
-        replace = partial(store.replace, "sandbox", STATE, if_empty=True)
+        replace = partial(store.replace, "sandbox", SANDBOX_RECORD, if_empty=True)
         assert await replace(None, b"1", expected_state=None)
         assert await replace(b"1", b"2", expected_state=b"1")
         assert (await store.add("sandbox", ("key", b"new", "a"), expected_state=b"1")).state == b"2"
@@ -168,14 +171,14 @@ class StoreContract:
         assert not await replace(b"1", b"3", expected_state=b"1")
         with pytest.raises(PaymockError, match="Reset the sandbox, or"):
             await replace(b"2", b"3", expected_state=b"2")
-        assert await store.get("sandbox", STATE) == [b"2"]
+        assert await store.get("sandbox", SANDBOX_RECORD) == [b"2"]
 
     async def test_an_addition_replaces_the_state_in_the_same_step(self, store: Store) -> None:
         add = partial(store.add, "sandbox")
         assert await add(("one", b"1", "a"), expected_state=None, new_state=b"s") == (None, None)
         assert await add(("one", b"2", "a"), expected_state=b"s", new_state=b"t") == (b"s", b"1")
         assert await add(("two", b"2", "a"), expected_state=None, new_state=b"t") == (b"s", None)
-        assert await store.get("sandbox", STATE, "one", "two") == [b"s", b"1", None]
+        assert await store.get("sandbox", SANDBOX_RECORD, "one", "two") == [b"s", b"1", None]
 
     async def test_values_of_a_kind_are_paged_newest_first(self, store: Store) -> None:
         for number in range(5):
@@ -248,8 +251,8 @@ class StoreContract:
             lambda: store.append("s", "log", b"a", keep=9),
             lambda: store.append("s", "log", b"b", keep=9),
             lambda: store.clear_log("s", "log"),
-            lambda: store.replace("s", STATE, None, b"t", expected_state=None),
-            lambda: store.replace("s", STATE, b"t", b"u", expected_state=b"t"),
+            lambda: store.replace("s", SANDBOX_RECORD, None, b"t", expected_state=None),
+            lambda: store.replace("s", SANDBOX_RECORD, b"t", b"u", expected_state=b"t"),
         ]
         seen = [await store.revision("s", "log")]
         for step in steps:
@@ -265,11 +268,11 @@ class StoreContract:
             await store.append(sandbox, "log", b"entry", keep=9)
             await store.increment(sandbox, "counter")
         assert await store.reset("one", b"fresh", expected_state=None)
-        assert await store.get("one", "key", STATE) == [None, b"fresh"]
+        assert await store.get("one", "key", SANDBOX_RECORD) == [None, b"fresh"]
         assert await store.page("one", "a", limit=9) == []
         assert await store.tail("one", "log", 9) == []
         assert await store.increment("one", "counter") == 1
-        assert await store.get("other", "key", STATE) == [b"value", None]
+        assert await store.get("other", "key", SANDBOX_RECORD) == [b"value", None]
         assert len(await store.page("other", "a", limit=9)) == 1
         assert await store.tail("other", "log", 9) == [b"entry"]
         assert await store.increment("other", "counter") == 2
@@ -332,7 +335,7 @@ class RetentionContract(StoreContract):
         idle = ("values", "state", "reset", "log")
         await add(store, "values", "key", b"value")
         for name in (METADATA, "state"):
-            assert await store.replace(name, STATE, None, b"state", expected_state=None)
+            assert await store.replace(name, SANDBOX_RECORD, None, b"state", expected_state=None)
         assert await store.reset("reset", b"state", expected_state=None)
         for name in ("reset", "log"):
             await store.append(name, "log", b"entry", keep=9)
@@ -340,14 +343,14 @@ class RetentionContract(StoreContract):
         await add(store, "used", "key", b"value")
         for _ in range(3):
             elapse(DAY // 2)
-            [state] = await store.get("used", STATE)
+            [state] = await store.get("used", SANDBOX_RECORD)
             new = b"%d" % (int(state or 0) + 1)
-            assert await store.replace("used", STATE, state, new, expected_state=state)
+            assert await store.replace("used", SANDBOX_RECORD, state, new, expected_state=state)
         for number in range(len(idle)):
             await add(store, "other", f"key {number}", b"value")
-        assert await store.get("used", STATE) == [b"3"]
-        assert await store.get(METADATA, STATE) == [b"state"]
+        assert await store.get("used", SANDBOX_RECORD) == [b"3"]
+        assert await store.get(METADATA, SANDBOX_RECORD) == [b"state"]
         for name in idle:
-            assert await store.get(name, STATE, "key") == [None, None]
+            assert await store.get(name, SANDBOX_RECORD, "key") == [None, None]
             assert (await store.count(name, "a"), await store.tail(name, "log", 9)) == (0, [])
         assert await store.increment("log", "counter") == 1

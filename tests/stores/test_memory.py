@@ -7,7 +7,7 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.stores.base import MAX_EMPTY, STATE
+from paymock.stores.base import MAX_EMPTY, SANDBOX_RECORD
 from paymock.stores.memory import MemoryStore
 from tests.stores.contract import StoreContract
 
@@ -40,7 +40,7 @@ def traced() -> Iterator[Callable[[], int]]:
 
 
 async def request(store: MemoryStore, name: str) -> None:
-    assert await store.get(name, STATE) == [None]
+    assert await store.get(name, SANDBOX_RECORD) == [None]
     await store.append(name, "requests", ENTRY, keep=1_000)
     await store.increment(name, "fault")
 

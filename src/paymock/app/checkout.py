@@ -10,7 +10,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PAYMENT_WINDOW
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import TURNS, give_way
+from paymock.sandbox.scheduler import SCHEDULER, yield_turn
 
 
 class CheckoutView(NamedTuple):
@@ -35,8 +35,8 @@ class CheckoutService:
             raise _unknown_payment() if error.status == 404 else error from None
         if payment.timeline.scripted is None:
             owner = self._sandboxes.owners.get(payment.sandbox.sandbox, payment.sandbox.sandbox)
-            TURNS.set((self._sandboxes.notifier.turns, owner))
-            await give_way()
+            SCHEDULER.set((self._sandboxes.notifier.scheduler, owner))
+            await yield_turn()
         record, state, sandbox = payment.record, payment.state, payment.sandbox
         chain, assets = self._catalog.chains.get(record.chain), self._catalog.assets(record.chain) or {}
         shown = {record.asset, *(deposit.transfer.other_asset or record.asset for deposit in state.deposits)}

@@ -38,7 +38,7 @@ from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.sandbox.conflicts import replay_of
 from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.sandbox.snapshot import KeyedRequest, SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.control import END, NEXT
@@ -224,7 +224,7 @@ class ControlService:
             await self._sandboxes.until(payment.sandbox.real + propagation_ms)
         deposits = payment.simulation.deposits
         number = next(number for number, made in enumerate(deposits) if made.token == token)
-        await give_way()
+        await yield_turn()
         just_after = replace(payment.simulation, deposits=deposits[: number + 1])
         states = views.states(payment.record, just_after)
         return views.view(payment.record, state_at(states, deposits[number].at)), replayed
@@ -256,7 +256,7 @@ class ControlService:
             position = page.end
             if position is None or len(found) > query.limit:
                 break
-            await give_way()
+            await yield_turn()
         # counted last, so that it includes those that were created meanwhile; a reset may have deleted all
         total = max(len(found[: query.limit]), await self._sandboxes.count(sandbox, PaymentRecord.KIND))
         cursors = [str(position + 1) for position, _ in found[query.limit : query.limit + 1]]
@@ -344,7 +344,7 @@ class ControlService:
 
 async def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
     states, age = payment.timeline.states, payment.elapsed
-    await give_way()
+    await yield_turn()
     past = [state for state in payment.visible_states if state.at <= age]
     if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
         past.insert(0, states[0])

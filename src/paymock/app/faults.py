@@ -19,7 +19,7 @@ from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed
-from paymock.stores.base import STATE
+from paymock.stores.base import SANDBOX_RECORD
 
 MAX_RULES = 100
 """The most rules of a sandbox."""
@@ -51,7 +51,7 @@ class FaultRules:
             rule_id = _PREFIX + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
             rules = (*rules, FaultRule(rule_id, **asdict(new)))
             record = replace(snapshot.record, rules=rules, rules_made=number + 1)
-            return self._sandboxes.with_room(sandbox, STATE, record)
+            return self._sandboxes.with_room(sandbox, SANDBOX_RECORD, record)
 
         after = await self._sandboxes.change(sandbox, add)
         return _public(after.record.rules[-1], after.real)

@@ -11,7 +11,7 @@ from paymock.cache import BoundedCache
 from paymock.payments import records
 from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH
@@ -79,7 +79,7 @@ async def decoded(stored: Iterable[bytes]) -> list[StoredEntry]:
     entries = await in_slices(records.decode_as(StoredEntry, entry) for entry in stored)
     numbers: dict[str | None, dict[bytes, int]] = {}
     for entry in reversed(entries):
-        await give_way()
+        await yield_turn()
         if entry.key is not None:
             known = numbers.setdefault(entry.order_id, {})
             if entry.key_hash not in known:

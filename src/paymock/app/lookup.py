@@ -17,7 +17,7 @@ from paymock.rules.scenarios import PaymentStatus
 from paymock.rules.timeline import State, visible
 from paymock.rules.times import LATEST
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
@@ -91,11 +91,11 @@ class PaymentSnapshot(Struct, frozen=True):
 
     async def can_reach(self, status: str | None) -> bool:
         """Whether the payment can still reach this status, or any if None, even by a simulated deposit."""
-        await give_way()
+        await yield_turn()
         for reaches in views.reachability(self.record, self.simulation, self.state, self.elapsed, status):
             if reaches:
                 return True
-            await give_way()
+            await yield_turn()
         return False
 
     def seconds_to(self, age: int) -> float | None:
@@ -209,7 +209,7 @@ def search_of_order(
             if found is not None or len(new) < limit:
                 break
             limit = _MANY
-            await give_way()
+            await yield_turn()
         try:
             return await find_payment(sandboxes, sandbox, payment_id) if payment_id else None
         except PaymockError as error:
@@ -244,7 +244,7 @@ async def newest_payments(
     snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in matching))
     payments = []
     for (position, stored, _), simulation in zip(matching, snapshot.values, strict=True):
-        await give_way()
+        await yield_turn()
         timeline = sandboxes.timelines.get(stored, simulation)
         if timeline and (derived is None or timeline.has(derived)):
             payment = PaymentSnapshot(timeline, simulation, snapshot)

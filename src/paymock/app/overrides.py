@@ -15,7 +15,7 @@ from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import validation_failed
-from paymock.stores.base import STATE
+from paymock.stores.base import SANDBOX_RECORD
 
 MAX_OVERRIDES = 100
 """The most pending scenarios of a sandbox."""
@@ -53,7 +53,7 @@ class Overrides:
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             record = replace(snapshot.record, scenarios=_enqueued(snapshot.record.scenarios, added))
-            return self._sandboxes.with_room(sandbox, STATE, record)
+            return self._sandboxes.with_room(sandbox, SANDBOX_RECORD, record)
 
         return await _pending(await self._sandboxes.change(sandbox, add))
 

@@ -16,7 +16,7 @@ from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
 from paymock.rules.timeline import CREATED
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import give_way
+from paymock.sandbox.scheduler import yield_turn
 from paymock.sandbox.snapshot import KeyedRequest, SandboxSnapshot
 from paymock.schemas.catalog import AssetList, ChainList
 from paymock.schemas.public import CreatedWebhookEndpoint, WebhookEndpointList
@@ -113,7 +113,7 @@ class PaymentsService:
         """
         payment = await find_payment(self._sandboxes, sandbox, payment_id)
         if payment.timeline.scripted is None:
-            await give_way()
+            await yield_turn()
         return payment.rendered
 
     async def create_endpoint(

@@ -15,7 +15,7 @@ from paymock.cache import BoundedCache
 from paymock.rules.timeline import visible
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import give_way
+from paymock.sandbox.scheduler import yield_turn
 from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 
@@ -74,7 +74,7 @@ class Revisions:
         page = await newest_payments(self._sandboxes, snapshot.sandbox, NEWEST)
         ahead = []
         for _, payment in page.payments:
-            await give_way()
+            await yield_turn()
             elapsed, timeline = payment.elapsed, payment.timeline
             age = next((state.at for state in visible(timeline.outline) if state.at > elapsed), None)
             if age is not None:

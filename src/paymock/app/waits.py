@@ -18,7 +18,7 @@ from paymock.payments.records import PaymentHead, PaymentRecord
 from paymock.rules.clock import ClockSetting
 from paymock.sandbox.notifier import Index, Waiter
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.schemas import control as schemas
 from paymock.schemas.public import PAYMENT_READS
 from paymock.text import format_seconds
@@ -133,7 +133,7 @@ class Waits:
         """
         first = None
         while True:
-            await give_way()
+            await yield_turn()
             payment = await find()
             reached, possible, moment, ahead = False, True, math.inf, ""
             if payment is not None:

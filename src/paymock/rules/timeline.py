@@ -102,7 +102,7 @@ def timeline(due: int, world: World) -> tuple[State, ...]:
     states = [CREATED]
     while agenda:
         event = heappop(agenda)
-        state, follow_ups = _RULES[event.kind](states[-1], event, due, world)
+        state, follow_ups = _TRANSITIONS[event.kind](states[-1], event, due, world)
         if state is not states[-1]:
             states.append(state)
         for follow_up in follow_ups:
@@ -346,7 +346,7 @@ _FUNDING = (PaymentStatus.PAYMENT_DETECTED, PaymentStatus.PAYMENT_FINALIZED)
 changes a final status.
 """
 
-_RULES: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]] = {
+_TRANSITIONS: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]] = {
     EventKind.DEPOSIT_CONFIRMED: _deposit_confirmed,
     EventKind.DEPOSIT_REJECTED: _deposit_rejected,
     EventKind.SETTLEMENT_DUE: _settlement_advanced,

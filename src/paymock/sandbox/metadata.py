@@ -11,7 +11,7 @@ from paymock.payments.records import StoreMetadata
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.sandbox.retries import RetryDeadline
-from paymock.stores.base import METADATA, STATE, Store, StoreError
+from paymock.stores.base import METADATA, SANDBOX_RECORD, Store, StoreError
 
 
 class SeedMismatch(Exception):
@@ -46,14 +46,14 @@ async def read_metadata(
     """
     deadline = RetryDeadline()
     while True:
-        [old] = await store.get(METADATA, STATE)
+        [old] = await store.get(METADATA, SANDBOX_RECORD)
         current = None if old is None else decode_metadata(old)
         metadata = proposal if current is None else current
         if update is not None:
             metadata = update(metadata)
         if metadata == current:
             return metadata
-        if await store.replace(METADATA, STATE, old, records.encode(metadata), expected_state=old):
+        if await store.replace(METADATA, SANDBOX_RECORD, old, records.encode(metadata), expected_state=old):
             return metadata
         deadline.check()
 

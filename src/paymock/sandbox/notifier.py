@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.clock import Clock
-from paymock.sandbox.scheduler import TURNS, Turns
+from paymock.sandbox.scheduler import SCHEDULER, FairScheduler
 from paymock.stores.base import Store
 
 K = TypeVar("K")
@@ -54,7 +54,7 @@ class Waiter:
     def __init__(self, notifier: "Notifier") -> None:
         self.is_due = False
         self.event = asyncio.Event()
-        self._owner = TURNS.get()[1]
+        self._owner = SCHEDULER.get()[1]
         self._notifier = notifier
         self._failure: Exception | None = None
 
@@ -63,7 +63,7 @@ class Waiter:
         self._failure = failure or self._failure
         if not self.is_due:
             self.is_due = True
-            self._notifier.turns.add(self._owner, self.event.set)
+            self._notifier.scheduler.add(self._owner, self.event.set)
 
     async def next(self, deadline: float = math.inf, moment: float = math.inf) -> bool:
         """Sleep until `wake`, which may have been called since the last sleep, or until `moment` or the
@@ -97,7 +97,7 @@ class Notifier:
         self.subscriptions: Index[tuple[str, bool], Waiter] = Index()
         """By sandbox, and whether also to additions."""
 
-        self.turns = Turns()
+        self.scheduler = FairScheduler()
         self._tasks: list[asyncio.Task[None]] = []
         self.stopped = asyncio.Event()
         self._waiting_of: Index[str, Callable[[], None]] = Index()  # what ends them, by owner

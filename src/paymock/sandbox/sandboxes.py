@@ -23,13 +23,13 @@ from paymock.sandbox.log_buffer import Entry, LogBuffer
 from paymock.sandbox.metadata import read_metadata
 from paymock.sandbox.notifier import Notifier
 from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.scheduler import TURNS, in_slices
+from paymock.sandbox.scheduler import SCHEDULER, in_slices
 from paymock.sandbox.snapshot import Creation, KeyedRequest, R, SandboxSnapshot
-from paymock.stores.base import STATE, Addition, Store, StoreError
+from paymock.stores.base import SANDBOX_RECORD, Addition, Store, StoreError
 
 T = TypeVar("T", SandboxRecord, EndpointRecord)
 
-MAX_HELD = 8 * 1024 * 1024
+MAX_OWNER_BYTES = 8 * 1024 * 1024
 """The most bytes of rules, overrides and endpoints in all sandboxes of an owner, stored by one process."""
 
 
@@ -81,7 +81,7 @@ class Sandboxes:
         if self._verified != self._store.connections:
             await self._verify_metadata()
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
-        state, *values = await self._store.get(sandbox, STATE, *keys)
+        state, *values = await self._store.get(sandbox, SANDBOX_RECORD, *keys)
         return self._snapshot_of(sandbox, state, values, real)
 
     def _known(self, sandbox: str) -> SandboxSnapshot:
@@ -125,9 +125,9 @@ class Sandboxes:
         """Take turns in changes that all requests of a process make: they would overtake each other. Raises
         PaymockError `store_unavailable` for all that wait when the store fails one: each would take as long.
         """
-        turns = self._locks.setdefault(sandbox, asyncio.Lock())
-        async with turns:
-            if self._locks.get(sandbox) is not turns:
+        lock = self._locks.setdefault(sandbox, asyncio.Lock())
+        async with lock:
+            if self._locks.get(sandbox) is not lock:
                 raise PaymockError("store_unavailable")
             try:
                 yield
@@ -159,7 +159,9 @@ class Sandboxes:
         if record is before.record:
             return before
         sandbox, old, state = before.sandbox, before.state, records.encode(record)
-        if not await self._store.replace(sandbox, STATE, old, state, expected_state=old, if_empty=if_empty):
+        if not await self._store.replace(
+            sandbox, SANDBOX_RECORD, old, state, expected_state=old, if_empty=if_empty
+        ):
             return None
         self.notifier.notify(sandbox)
         return self._snapshot_of(sandbox, state, [], before.real)
@@ -202,13 +204,13 @@ class Sandboxes:
             token = self.token(snapshot, request.idempotency_key)
             state, existing, real = snapshot.state, None, snapshot.real
             if self.is_synchronous:  # to look first costs little, and spares a repeated request the rest
-                state, existing = await self._store.get(sandbox, STATE, token)
+                state, existing = await self._store.get(sandbox, SANDBOX_RECORD, token)
             if existing is None and state == snapshot.state:
                 real = self._clock()
                 try:
                     record, after = new(token, snapshot)
                 except PaymockError:
-                    state, existing = await self._store.get(sandbox, STATE, token)
+                    state, existing = await self._store.get(sandbox, SANDBOX_RECORD, token)
                     if existing is None and state == snapshot.state:  # the key is unused
                         raise
                 else:
@@ -279,7 +281,7 @@ class Sandboxes:
         )
 
     async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
-        TURNS.set((self.notifier.turns, log))  # other keys wait for this, too
+        SCHEDULER.set((self.notifier.scheduler, log))  # other keys wait for this, too
         with suppress(PaymockError):
             await self._store.append(sandbox, log, *await in_slices(entry() for entry in entries), keep=keep)
             if not self.is_synchronous:
@@ -328,7 +330,7 @@ class Sandboxes:
         record = _INITIAL if state is None else records.decode_as(SandboxRecord, state)
         self._states[sandbox] = state, record
         has_more = record.rules or record.scenarios
-        self.hold(sandbox, STATE, len(state or b"") if has_more else 0)
+        self.hold(sandbox, SANDBOX_RECORD, len(state or b"") if has_more else 0)
         return record
 
     def hold(self, sandbox: str, key: str, size: int) -> None:
@@ -348,7 +350,7 @@ class Sandboxes:
         for place in [place for place, (_, stored_at) in held.items() if stored_at < oldest]:
             del held[place]  # the store deletes it
         others = sum(size for place, (size, _) in held.items() if place != (sandbox, key))
-        if others + len(records.encode(record)) > MAX_HELD:
+        if others + len(records.encode(record)) > MAX_OWNER_BYTES:
             raise PaymockError(
                 "capacity_exceeded",
                 "The sandboxes of this API key have 8 MiB of fault rules, overrides and endpoints in this "

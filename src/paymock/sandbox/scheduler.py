@@ -15,9 +15,9 @@ SLICE_NS = 2_000_000
 """How long a request works until all that has come in, and another key, has its turn: nanoseconds."""
 
 
-class Turns:
-    """Turns of requests that take milliseconds: a slice of one of them in each iteration of the event loop,
-    so that what has come in is served in between. The owners take turns, however many requests each has.
+class FairScheduler:
+    """Runs a slice of one request that takes milliseconds in each iteration of the event loop, so that what
+    has come in is served in between. The owners take turns, however many requests each has.
     """
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._next)
 
 
-TURNS: ContextVar[tuple[Turns | None, str]] = ContextVar("turns", default=(None, ""))
+SCHEDULER: ContextVar[tuple[FairScheduler | None, str]] = ContextVar("scheduler", default=(None, ""))
 """Where, and for which owner, this request and the tasks that it starts take their turns."""
 
 
-async def give_way() -> None:
+async def yield_turn() -> None:
     """Return at once within a slice, and else in the next turn: called before what takes milliseconds."""
-    turns, owner = TURNS.get()
-    if turns and monotonic_ns() >= turns.slice_end:
+    scheduler, owner = SCHEDULER.get()
+    if scheduler and monotonic_ns() >= scheduler.slice_end:
         turn = asyncio.Event()
-        turns.add(owner, turn.set)
+        scheduler.add(owner, turn.set)
         await turn.wait()
 
 
@@ -59,5 +59,5 @@ async def in_slices(items: Iterable[T]) -> list[T]:
     found = []
     for item in items:
         found.append(item)
-        await give_way()
+        await yield_turn()
     return found

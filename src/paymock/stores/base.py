@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, Protocol
 
-STATE = "state"
+SANDBOX_RECORD = "state"
 """Key of a sandbox's own record, which every change of the sandbox is conditional on."""
 
 METADATA = "origin"

@@ -7,7 +7,7 @@ from itertools import islice
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, STATE, Addition, AddResult, Change, Check
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, SANDBOX_RECORD, Addition, AddResult, Change, Check
 
 
 class _Sandbox:
@@ -57,7 +57,7 @@ class MemoryStore:
         limit: int | None = None,
     ) -> AddResult:
         key, _, kind = addition
-        state, existing = self._values(sandbox, STATE, key)
+        state, existing = self._values(sandbox, SANDBOX_RECORD, key)
         if existing is None and state == expected_state:
             contents = self._sandboxes.get(sandbox)
             count = len(contents.kinds.get(kind, ())) if contents else 0
@@ -69,7 +69,7 @@ class MemoryStore:
             self._insert(contents, addition)
             contents.revision += 1
             if new_state is not None:
-                contents.values[STATE] = _compact(new_state)
+                contents.values[SANDBOX_RECORD] = _compact(new_state)
         return AddResult(state, existing)
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:
@@ -87,7 +87,7 @@ class MemoryStore:
         addition: Addition | None = None,
         if_empty: bool = False,
     ) -> bool:
-        if self._values(sandbox, STATE, key) != [expected_state, old]:
+        if self._values(sandbox, SANDBOX_RECORD, key) != [expected_state, old]:
             return False
         if addition is not None and self._values(sandbox, addition[0]) != [None]:
             return False
@@ -145,7 +145,7 @@ class MemoryStore:
         return b"%d" % (contents.revision if contents else 0)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
-        if self._values(sandbox, STATE) != [expected_state]:
+        if self._values(sandbox, SANDBOX_RECORD) != [expected_state]:
             return False
         self._empty.pop(sandbox, None)
         self._reset_states.pop(sandbox, None)
@@ -176,7 +176,7 @@ class MemoryStore:
         if contents is not None:
             return [*map(contents.values.get, keys)]
         state = self._reset_states.get(sandbox)
-        return [state if key == STATE else None for key in keys]
+        return [state if key == SANDBOX_RECORD else None for key in keys]
 
     def _free(self, values: dict[str, bytes]) -> None:
         """Free the memory of a large sandbox in parts, since it takes milliseconds."""
@@ -197,7 +197,7 @@ class MemoryStore:
         self._sandboxes[sandbox] = contents
         state = self._reset_states.pop(sandbox, None)
         if state is not None:
-            contents.values[STATE] = state
+            contents.values[SANDBOX_RECORD] = state
         return contents
 
     def _use(self, sandbox: str) -> _Sandbox:

@@ -23,7 +23,7 @@ from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.faults import MAX_HANG, FaultKind
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.sandboxes import Sandboxes
-from paymock.sandbox.scheduler import TURNS
+from paymock.sandbox.scheduler import SCHEDULER
 from paymock.web.responses import OperationResponse, in_place_of
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.exchange import Exchange
@@ -157,8 +157,8 @@ class Application:
             self.keyring.authenticate(request)
             if request.owner != request.sandbox:
                 self._sandboxes.owners[request.sandbox] = request.owner
-        if not request.owner or TURNS.get()[1] is not request.owner:  # once for a connection with one key
-            TURNS.set((self.notifier.turns, request.owner))
+        if not request.owner or SCHEDULER.get()[1] is not request.owner:  # once for a connection with one key
+            SCHEDULER.set((self.notifier.scheduler, request.owner))
         request.template, request.params = match.template, match.params
         request.operation = route.operation
         return route.handler

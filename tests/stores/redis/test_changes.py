@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from harness.redis_engine import RedisEngine
-from paymock.stores.base import STATE, Change, Store
+from paymock.stores.base import SANDBOX_RECORD, Change, Store
 from paymock.stores.redis import client
 from paymock.stores.redis.store import RedisStore
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, works
@@ -38,7 +38,7 @@ class TestChanges:
     async def test_a_change_is_received_immediately(self, engine: RedisEngine) -> None:
         store, other = RedisStore(engine.url), RedisStore(engine.url)
         changes: list[Callable[[str], Awaitable[object]]] = [
-            lambda sandbox: store.replace(sandbox, STATE, None, b"1", expected_state=None),
+            lambda sandbox: store.replace(sandbox, SANDBOX_RECORD, None, b"1", expected_state=None),
             lambda sandbox: store.reset(sandbox, b"2", expected_state=b"1"),
             lambda sandbox: store.add(sandbox, ("key", b"1", "a"), expected_state=b"2", new_state=b"3"),
         ]
@@ -49,13 +49,13 @@ class TestChanges:
                         await change(sandbox)
                         assert await received.get() == Change(sandbox)
             await store.add("one", ("key", b"again", "a"), expected_state=b"3")
-            assert not await store.replace("one", STATE, None, b"1", expected_state=None)
+            assert not await store.replace("one", SANDBOX_RECORD, None, b"1", expected_state=None)
             await store.add("one", ("other", b"value", "a"), expected_state=b"3")
             await store.append("one", "log", b"entry", keep=9)
             await store.clear_log("one", "log")
             await store.increment("one", "tries")
             await store.ping()
-            await store.replace("one", STATE, b"3", b"4", expected_state=b"3")
+            await store.replace("one", SANDBOX_RECORD, b"3", b"4", expected_state=b"3")
             minor = [await received.get() for _ in range(3)]
             assert minor == [Change("one", minor=True)] * 3, "an addition, an append and a clear_log"
             assert await received.get() == Change("one")
@@ -73,7 +73,7 @@ class TestChanges:
             assert await received.get() == Change(None)
             await eventually(lambda: works(store, "sandbox"))
             assert await received.get() == Change("sandbox", minor=True)
-            await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+            await store.replace("sandbox", SANDBOX_RECORD, None, b"1", expected_state=None)
             assert await received.get() == Change("sandbox")
 
     async def test_an_unresponsive_engine_is_detected(
@@ -82,7 +82,7 @@ class TestChanges:
         monkeypatch.setattr(client, "SILENCE_SECONDS", 0.5)
         other = RedisStore(own_engine.url)
         async with self.subscribed(other) as received, within(3 * OUTAGE_SECONDS):
-            assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+            assert await store.replace("sandbox", SANDBOX_RECORD, None, b"1", expected_state=None)
             assert await received.get() == Change("sandbox")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(received.get(), 1.2)  # it answers pings, so silence is no failure

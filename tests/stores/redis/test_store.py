@@ -8,7 +8,7 @@ import pytest
 
 from harness.redis_engine import RedisEngine
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, companion_key, steady_clock
+from paymock.stores.base import SANDBOX_RECORD, companion_key, steady_clock
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import DAY, RetentionContract, StoreContract, add, reads_show_changes_of
 
@@ -38,12 +38,14 @@ async def test_a_read_shows_commits_of_other_processes(store: RedisStore, engine
 async def test_concurrent_reads_get_their_own_values(store: RedisStore, engine: RedisEngine) -> None:
     names = [f"sandbox {number % 3}" for number in range(9)]
     await asyncio.gather(
-        *(store.replace(name, STATE, None, name.encode(), expected_state=None) for name in names)
+        *(store.replace(name, SANDBOX_RECORD, None, name.encode(), expected_state=None) for name in names)
     )
-    values = await asyncio.gather(*(store.get(name, STATE, "key") for name in names))
+    values = await asyncio.gather(*(store.get(name, SANDBOX_RECORD, "key") for name in names))
     assert values == [[name.encode(), None] for name in names]
     engine.execute("SET", "paymock:{sandbox 1}:values", "of another type")
-    refused = await asyncio.gather(*(store.get(name, STATE, "key") for name in names), return_exceptions=True)
+    refused = await asyncio.gather(
+        *(store.get(name, SANDBOX_RECORD, "key") for name in names), return_exceptions=True
+    )
     assert [isinstance(outcome, PaymockError) for outcome in refused] == [False, True, False] * 3
 
 
@@ -64,7 +66,7 @@ class TestRoundTrips:
         for step in (
             partial(added, expected_state=None, new_state=b"s"),
             partial(added, expected_state=b"s", new_state=b"t"),
-            partial(store.get, "sandbox", STATE, "key", companion_key("key")),
+            partial(store.get, "sandbox", SANDBOX_RECORD, "key", companion_key("key")),
             partial(store.page, "sandbox", "a", limit=9),
         ):
             async with self.reads(engine) as reads:
@@ -146,7 +148,7 @@ async def test_a_sandbox_without_values_expires_after_a_day(store: RedisStore, e
         await store.append("sandbox", "log", b"entry", keep=9)
         assert await store.increment("sandbox", "key")
         assert ttls(engine) <= {DAY, DAY - 1}
-    assert await store.replace("sandbox", STATE, None, b"1", expected_state=None)
+    assert await store.replace("sandbox", SANDBOX_RECORD, None, b"1", expected_state=None)
     await store.append("sandbox", "log", b"entry", keep=9)
     assert await store.increment("sandbox", "key") == 3
     assert ttls(engine) == {-1}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paymock.stores.base import STATE, Change, steady_clock
+from paymock.stores.base import SANDBOX_RECORD, Change, steady_clock
 from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
@@ -58,7 +58,7 @@ async def test_logs_do_not_wait_for_the_disk(
     await store.increment("sandbox", "counter")
     assert modes == ["normal", "normal"]
     await add(store, "sandbox", "key", b"value")
-    await store.replace("sandbox", STATE, None, b"state", expected_state=None)
+    await store.replace("sandbox", SANDBOX_RECORD, None, b"state", expected_state=None)
     await store.reset("sandbox", b"other", expected_state=b"state")
     assert modes[2:] == ["full", "full", "full"]
 

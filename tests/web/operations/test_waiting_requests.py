@@ -12,7 +12,7 @@ import pytest
 from harness.polling import wait_until
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.metadata import new_metadata
-from paymock.sandbox.scheduler import TURNS
+from paymock.sandbox.scheduler import SCHEDULER
 from paymock.server.run import reload_keys
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
@@ -58,9 +58,9 @@ def test_a_request_takes_its_turns_for_the_key_that_it_has() -> None:
         connection = Connection(app)
         for key in ("the-key", "the-other-key", "the-key.name"):
             connection.send(raw.request("GET", "/v1/chains", {"Authorization": f"Bearer {key}"}))
-            assert TURNS.get() == (app.notifier.turns, sandbox_of(key.removesuffix(".name")))
+            assert SCHEDULER.get() == (app.notifier.scheduler, sandbox_of(key.removesuffix(".name")))
         connection.send(raw.request("GET", "/livez", {}))
-        assert TURNS.get() == (app.notifier.turns, "")
+        assert SCHEDULER.get() == (app.notifier.scheduler, "")
 
     asyncio.run(check())
 

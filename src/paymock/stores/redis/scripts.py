@@ -6,7 +6,7 @@ memory refuses, so that no change is partially stored.
 
 import hashlib
 
-from paymock.stores.base import MAX_COUNTERS, STATE, companion_key
+from paymock.stores.base import MAX_COUNTERS, SANDBOX_RECORD, companion_key
 
 CHANNEL = "paymock:changes"
 """Pub/sub channel for the name of each sandbox that changes, prefixed with MINOR if the change is minor."""
@@ -17,7 +17,8 @@ _EMPTY_SECONDS = 86_400
 """How long the logs and counters of a sandbox without values are kept."""
 
 _CONSTANTS = f"""
-local STATE, COMPANION, CHANNEL, MINOR = '{STATE}', '{companion_key("")}', '{CHANNEL}', '{MINOR}'
+local SANDBOX_RECORD, COMPANION = '{SANDBOX_RECORD}', '{companion_key("")}'
+local CHANNEL, MINOR = '{CHANNEL}', '{MINOR}'
 local CHANGED, REVISION = 'paymock:changed', 'revision'
 local EMPTY_SECONDS, MAX_COUNTERS = {_EMPTY_SECONDS}, {MAX_COUNTERS}
 """
@@ -95,7 +96,7 @@ class Script:
 ADD = Script("""
 local values, list, names, counters = unpack(KEYS)
 local key, value, expected_state, new_state, limit, kind, sandbox, retention, steady = unpack(ARGV)
-local current = redis.call('HMGET', values, STATE, key)
+local current = redis.call('HMGET', values, SANDBOX_RECORD, key)
 if encode(current[1]) ~= expected_state or current[2] then return current end
 local now = redis.call('TIME')[1]
 if retention ~= '' then delete_oldest(values, list, counters, kind, retention, steady) end
@@ -105,7 +106,7 @@ redis.call('PUBLISH', CHANNEL, new_state == '-' and MINOR .. sandbox or sandbox)
 if new_state == '-' then
     redis.call('HSET', values, key, value)
 else
-    redis.call('HSET', values, key, value, STATE, string.sub(new_state, 2))
+    redis.call('HSET', values, key, value, SANDBOX_RECORD, string.sub(new_state, 2))
 end
 redis.call('HINCRBY', values, REVISION, 1)
 local length = push(names, list, now .. ':' .. key)
@@ -120,11 +121,11 @@ REPLACE = Script("""
 local values, list, names, counters = unpack(KEYS)
 local key, old, new, expected_state, sandbox, retention, steady, if_empty = unpack(ARGV)
 local added, added_value, kind = unpack(ARGV, 9)
-local current = redis.call('HMGET', values, STATE, key, added or STATE)
+local current = redis.call('HMGET', values, SANDBOX_RECORD, key, added or SANDBOX_RECORD)
 if encode(current[1]) ~= expected_state or encode(current[2]) ~= old then return 0 end
 if added and current[3] then return 0 end
 if if_empty == '1' then
-    local own = redis.call('HEXISTS', values, STATE) + redis.call('HEXISTS', values, REVISION)
+    local own = redis.call('HEXISTS', values, SANDBOX_RECORD) + redis.call('HEXISTS', values, REVISION)
     if redis.call('HLEN', values) > own then return -1 end
 end
 redis.call('PUBLISH', CHANNEL, sandbox)
@@ -146,10 +147,10 @@ return 1
 RESET = Script("""
 local values, names, counters = unpack(KEYS)
 local new, expected_state, sandbox, retention, steady = unpack(ARGV)
-if encode(redis.call('HGET', values, STATE)) ~= expected_state then return 0 end
+if encode(redis.call('HGET', values, SANDBOX_RECORD)) ~= expected_state then return 0 end
 redis.call('PUBLISH', CHANNEL, sandbox)
 redis.call('UNLINK', values, names, counters, unpack(redis.call('SMEMBERS', names)))
-redis.call('HSET', values, STATE, new)
+redis.call('HSET', values, SANDBOX_RECORD, new)
 note_change(sandbox, retention, steady)
 return 1
 """)

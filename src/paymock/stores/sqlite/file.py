@@ -13,7 +13,7 @@ from threading import Lock
 from typing import NamedTuple, TypeVar
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import METADATA, STATE, Check, StoreError
+from paymock.stores.base import METADATA, SANDBOX_RECORD, Check, StoreError
 from paymock.stores.sqlite.queries import select_values
 
 APPLICATION_ID = int.from_bytes(b"paym")
@@ -300,7 +300,7 @@ def initialize(path: Path, check: Check | None = None) -> None:
         uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
             with suppress(sqlite3.OperationalError):  # a schema without these tables
-                [stored] = select_values(connection, METADATA, (STATE,))
+                [stored] = select_values(connection, METADATA, (SANDBOX_RECORD,))
                 if check is not None and stored is not None:
                     check(stored)  # names the version
             check_schema(connection)

@@ -10,7 +10,7 @@ from sqlite3 import Connection
 import msgspec
 
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, METADATA, STATE, Change, companion_key
+from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, METADATA, SANDBOX_RECORD, Change, companion_key
 
 SANDBOX_ID = "(SELECT id FROM sandbox WHERE name = ?)"
 LISTED = f"SELECT 1 FROM entry WHERE sandbox = {SANDBOX_ID} AND kind IS NOT NULL LIMIT 1"  # noqa: S608
@@ -102,7 +102,7 @@ class Transaction:
 
     def state(self, sandbox: str) -> bytes | None:
         if sandbox not in self._states:
-            [self._states[sandbox]] = select_values(self.connection, sandbox, (STATE,))
+            [self._states[sandbox]] = select_values(self.connection, sandbox, (SANDBOX_RECORD,))
         return self._states[sandbox]
 
     def add(self, sandbox: str, key: str, value: bytes, kind: str) -> bool:

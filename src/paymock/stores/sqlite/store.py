@@ -16,7 +16,15 @@ from typing import Any, TypeVar
 
 from paymock.rules.clock import MAX_PROPAGATION_MS
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import STATE, Addition, AddResult, Change, Check, RetentionClock, steady_clock
+from paymock.stores.base import (
+    SANDBOX_RECORD,
+    Addition,
+    AddResult,
+    Change,
+    Check,
+    RetentionClock,
+    steady_clock,
+)
 from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.sqlite import queries
 from paymock.stores.sqlite.file import LOCK_SECONDS, StoreFile, ThreadedConnection, begin, initialize
@@ -94,7 +102,7 @@ class SqliteStore:
             full = expected and transaction.is_full(sandbox, kind, limit, self._limits.get(kind))
             if expected and not full and transaction.add(sandbox, *addition):
                 if new_state is not None:
-                    transaction.upsert(sandbox, STATE, new_state)
+                    transaction.upsert(sandbox, SANDBOX_RECORD, new_state)
                 return AddResult(state, None)
             [existing] = select_values(transaction.connection, sandbox, (key,))
             if full and existing is None:
@@ -121,7 +129,7 @@ class SqliteStore:
         if_empty: bool = False,
     ) -> bool:
         def step(transaction: Transaction) -> bool:
-            if select_values(transaction.connection, sandbox, (STATE, key)) != [expected_state, old]:
+            if select_values(transaction.connection, sandbox, (SANDBOX_RECORD, key)) != [expected_state, old]:
                 return False
             if if_empty and transaction.connection.execute(queries.LISTED, (sandbox,)).fetchall():
                 raise PaymockError("sandbox_not_empty")
@@ -165,7 +173,7 @@ class SqliteStore:
             if transaction.state(sandbox) != expected_state:
                 return False
             transaction.delete(sandbox)
-            transaction.upsert(sandbox, STATE, new_state)
+            transaction.upsert(sandbox, SANDBOX_RECORD, new_state)
             return True
 
         return await self._change(step)

@@ -17,7 +17,7 @@ from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
 from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, fault_problem, parse_fault
 from paymock.sandbox.sandboxes import RuleFound
-from paymock.sandbox.scheduler import give_way
+from paymock.sandbox.scheduler import yield_turn
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.responses import OperationResponse, in_place_of, order_id_of
 
@@ -119,7 +119,7 @@ async def _inject(
             return in_place_of(response, refusal(error, request), target)
         response = response or await _result(request, carry_out)
         if fault.kind is FaultKind.EXTRA:
-            await give_way()
+            await yield_turn()
             response = _with_unknown_members(response)
         return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
     shown = _error_reply(fault, request) if fault.kind is FaultKind.STATUS else response or Response(0)

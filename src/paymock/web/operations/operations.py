@@ -15,7 +15,7 @@ from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas import json as json_decoding
 from paymock.schemas.validation import Q, QueryParser, checker_for, validate
@@ -124,7 +124,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
     status = operation.status
 
     async def handle(request: Request) -> Response:
-        await give_way()
+        await yield_turn()
         params = dict(request.params)
         if "payment_id" in params:
             params["payment_id"] = await service.payment_id(request.sandbox, params["payment_id"])
@@ -140,7 +140,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         if operation.request is not None and check is not None:
             check_json_body(request)
             value = await request.json()
-            await give_way()
+            await yield_turn()
             body: Any = validate(check, value, operation.request)
             arguments.append(body)
             is_waiting = is_waiting or getattr(body, "until_observed", False)
@@ -180,7 +180,7 @@ async def keyed_request(request: Request, path: str | None = None) -> KeyedReque
     check_json_body(request)
     key = idempotency_key(request)
     if len(request.body.content or await request.body.read(request.client)) > 4096:
-        await give_way()  # to decode it may take milliseconds
+        await yield_turn()  # to decode it may take milliseconds
     body = await request.json()
     fingerprint = json_decoding.fingerprint(request.method, path or request.path, body)
     return KeyedRequest(request.sandbox, key, fingerprint, body)

@@ -27,7 +27,7 @@ from paymock.rules.identifiers import PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
-from paymock.sandbox.scheduler import give_way, in_slices
+from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
@@ -126,7 +126,7 @@ class Fragments:
         counts = await self._control.status_counts(request.sandbox, others) if is_first else None
         rows = []
         for payment in found:
-            await give_way()
+            await yield_turn()
             states = visible(payment.timeline.outline)
             final = states[-1].status
             end = next(state.at for state in states if state.status is final) / 1000
@@ -171,13 +171,13 @@ class Fragments:
         detail = await self._control.payment(request.sandbox, payment_id)
         requests = ListRequests(payment_id=payment_id, limit=_MAX_ENTRIES)
         entries = (await self._control.journal.newest(request.sandbox, requests)).data
-        await give_way()
+        await yield_turn()
         payment, before = msgspec.to_builtins((detail.payment, detail.before))
         rules = (await self._control.fault_rules.list(request.sandbox)).data
         attempt, funding = payment["attempts"][0], _funding(payment)
         chain = self._catalog.chains.get(attempt["instructions"]["chain"])
         read = {"operation": GET_PAYMENT, "payment_id": payment_id}
-        await give_way()
+        await yield_turn()
         seen = read_counts(detail.timeline, entries)
         age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
         return await self._fragment(
@@ -225,7 +225,7 @@ class Fragments:
 
     async def _fragment(self, request: Request, name: str, **values: object) -> Response:
         values |= {"views": VIEWS, "tokens": self._tokens, "names": _PRESET_NAMES}
-        await give_way()
+        await yield_turn()
         template = environment(request.root_path).get_template(f"fragments/{name}.html")
         html = await in_slices(template.generate(values))
         return Response(200, "".join(html).encode(), HTML, _HEADERS)
