@@ -11,7 +11,7 @@ from paymock.payments.records import EndpointRecord
 from paymock.rules.errors import PaymockError
 from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import MAX_HANG, FaultTarget
-from paymock.sandbox import sandboxes
+from paymock.sandbox import owner_limits
 from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas.control import AddFault, Advance, SetNext
 from paymock.schemas.json import fingerprint
@@ -132,7 +132,7 @@ async def test_a_fault_for_the_first_attempts_leaves_the_others_to_the_next_rule
 
 def processes(store: SharedStore, number: int) -> list[UseCases]:
     first = UseCases(store)
-    return [first, *(UseCases(store, first.sandboxes._metadata) for _ in range(number - 1))]
+    return [first, *(UseCases(store, first.sandboxes.metadata.current) for _ in range(number - 1))]
 
 
 async def test_an_override_and_a_rule_are_for_so_many_of_the_creations_that_come_together() -> None:
@@ -186,9 +186,9 @@ async def test_creations_that_take_turns_are_refused_together_when_the_store_is_
 
 
 async def test_the_sandboxes_of_an_owner_hold_so_many_bytes_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxes, "MAX_OWNER_BYTES", 3_000)
+    monkeypatch.setattr(owner_limits, "MAX_OWNER_BYTES", 3_000)
     app, names = UseCases(MemoryStore()), ("owner", "named")
-    app.sandboxes.owners["named"] = "owner"
+    app.sandboxes.owner_limits.owners["named"] = "owner"
 
     async def endpoint(sandbox: str, number: int) -> None:
         body = {"url": "https://merchant.example"}
@@ -216,9 +216,9 @@ async def test_the_sandboxes_of_an_owner_hold_so_many_bytes_in_all(monkeypatch: 
     assert 2_900 < await fill() <= 3_000
     for name in (*names, "other"):
         await app.control.reset(name)
-    assert not app.sandboxes._held
+    assert not app.sandboxes.owner_limits._sizes
     app = UseCases(MemoryStore(), retention=60)
-    app.sandboxes.owners["named"] = "owner"
+    app.sandboxes.owner_limits.owners["named"] = "owner"
     assert 2_900 < await fill() <= 3_000
     app.clock.advance(61)
     await endpoint("owner", 99)  # the store deletes the others

@@ -34,7 +34,7 @@ class CheckoutService:
         except PaymockError as error:
             raise _unknown_payment() if error.status == 404 else error from None
         if payment.timeline.scripted is None:
-            owner = self._sandboxes.owners.get(payment.sandbox.sandbox, payment.sandbox.sandbox)
+            owner = self._sandboxes.owner_limits.owner_of(payment.sandbox.sandbox)
             SCHEDULER.set((self._sandboxes.notifier.scheduler, owner))
             await yield_turn()
         record, state, sandbox = payment.record, payment.state, payment.sandbox

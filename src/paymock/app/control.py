@@ -115,7 +115,7 @@ class ControlService:
             return replace(snapshot.record, clock=clock.with_speed(speed, real, delay))
 
         after = await self._sandboxes.change(sandbox, changed, if_empty=start is not None)
-        await self._sandboxes.until(after.clock.since_real)
+        await self._sandboxes.sleep_until(after.clock.since_real)
         return _clock_of(replace(after, real=max(after.real, after.clock.since_real)))
 
     async def advance(self, sandbox: str, step: schemas.Advance) -> schemas.VirtualClock:
@@ -221,7 +221,7 @@ class ControlService:
             deadline.check()
             payment = await self._find(sandbox, payment_id)
         if payment.sandbox.clock.speed:
-            await self._sandboxes.until(payment.sandbox.real + propagation_ms)
+            await self._sandboxes.sleep_until(payment.sandbox.real + propagation_ms)
         deposits = payment.simulation.deposits
         number = next(number for number, made in enumerate(deposits) if made.token == token)
         await yield_turn()

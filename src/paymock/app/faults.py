@@ -51,7 +51,7 @@ class FaultRules:
             rule_id = _PREFIX + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
             rules = (*rules, FaultRule(rule_id, **asdict(new)))
             record = replace(snapshot.record, rules=rules, rules_made=number + 1)
-            return self._sandboxes.with_room(sandbox, SANDBOX_RECORD, record)
+            return self._sandboxes.owner_limits.check_room(sandbox, SANDBOX_RECORD, record)
 
         after = await self._sandboxes.change(sandbox, add)
         return _public(after.record.rules[-1], after.real)

@@ -53,7 +53,7 @@ class Overrides:
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             record = replace(snapshot.record, scenarios=_enqueued(snapshot.record.scenarios, added))
-            return self._sandboxes.with_room(sandbox, SANDBOX_RECORD, record)
+            return self._sandboxes.owner_limits.check_room(sandbox, SANDBOX_RECORD, record)
 
         return await _pending(await self._sandboxes.change(sandbox, add))
 

@@ -128,13 +128,14 @@ class PaymentsService:
         def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:
             body, fingerprint = request.body, request.fingerprint
             record = creations.create_endpoint_record(body, token, fingerprint, snapshot.now)
-            return self._sandboxes.with_room(request.sandbox, token, record), snapshot.record
+            return self._sandboxes.owner_limits.check_room(request.sandbox, token, record), snapshot.record
 
         created = await self._sandboxes.create(
             request, EndpointRecord, new, limit=views.MAX_ENDPOINTS, unless_rule_for=unless_rule_for
         )
         if not created.replayed:
-            self._sandboxes.hold(request.sandbox, created.record.token, len(created.stored))
+            size = len(created.stored)
+            self._sandboxes.owner_limits.record_size(request.sandbox, created.record.token, size)
         key_expired = created.replayed and created.snapshot.now - created.record.created_at > KEY_LIFETIME
         return views.render_created_endpoint(created.record), created.replayed, key_expired
 

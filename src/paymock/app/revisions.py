@@ -1,6 +1,6 @@
 """What pages poll: the revision of a sandbox, and when one of its payments changes by itself.
 
-As long as neither is new, a page has nothing to draw. A poll then reads the sandbox's own record and a
+As long as neither is new, a page has nothing to draw. A poll then reads the sandbox record and a
 number, however many payments there are.
 """
 

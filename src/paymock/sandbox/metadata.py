@@ -1,5 +1,6 @@
 """The metadata that all sandboxes of a store share, and whether this version can read it."""
 
+import asyncio
 import secrets
 from collections.abc import Callable
 
@@ -10,6 +11,8 @@ from paymock.payments import records
 from paymock.payments.records import StoreMetadata
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
+from paymock.rules.errors import PaymockError
+from paymock.sandbox.clock import Clock, synchronize
 from paymock.sandbox.retries import RetryDeadline
 from paymock.stores.base import METADATA, SANDBOX_RECORD, Store, StoreError
 
@@ -76,3 +79,46 @@ async def load_metadata(store: Store, now: int, speed: float, seed: str | None) 
         return replace(current, clock=existing.clock.with_speed(speed, start))
 
     return await read_metadata(store, proposal, with_speed)
+
+
+class SharedMetadata:
+    """The metadata of a store as this process knows them. They are read again after a reconnection: a store
+    that lost its data has others, which this process adopts, or none, and then gets those of this process, so
+    that all processes agree.
+    """
+
+    def __init__(self, store: Store, clock: Clock, metadata: StoreMetadata) -> None:
+        self.current = metadata
+        self._store = store
+        self._clock = clock
+        self._verified = store.connections
+        self._verification: asyncio.Task[PaymockError | None] | None = None
+
+    @property
+    def is_verified(self) -> bool:
+        return self._verified == self._store.connections
+
+    async def verify(self) -> None:
+        """Read the metadata, once for all concurrent requests, and the time of the store. Raises PaymockError
+        `store_unavailable`.
+        """
+        if self._verification is None:
+            self._verification = asyncio.create_task(self._read())
+        failure = await asyncio.shield(self._verification)
+        if failure is not None:
+            raise failure
+
+    async def _read(self) -> PaymockError | None:
+        """Adopt the metadata of the store. Return the error if they cannot be read."""
+        connections = self._store.connections  # those that this opens are verified by the next request
+        try:
+            metadata = await read_metadata(self._store, self.current)
+            await synchronize(self._clock, self._store)
+            self.current, self._verified = metadata, connections
+        except PaymockError as error:
+            return error
+        except StoreError as error:
+            return PaymockError("store_unavailable", f"This server cannot use the store: {error}.")
+        finally:
+            self._verification = None
+        return None

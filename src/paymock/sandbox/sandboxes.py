@@ -1,44 +1,52 @@
-"""The sandboxes of a store and its metadata: the only module that combines clock, store and records."""
+"""The sandboxes of a store: the only module that combines clock, store and records.
+
+Theory of operation. A sandbox is its own record (clock, overrides, fault rules, how often it was reset),
+lists of records (payments, endpoints), values beside them (what tests have done to a payment), logs and
+counters. Nothing of it changes by itself. A *snapshot* is what is stored at one moment, with the time by the
+sandbox's clock then; how a payment looks is computed from that.
+
+- A change is optimistic. It is computed from a snapshot, and stored in one step if the sandbox record
+  is still that of the snapshot. Whoever is overtaken computes again, until `RetryDeadline`. So a reset, a
+  new speed and a new fault rule come before or after any other change, in all processes.
+- A creation takes one step. The key of a payment is derived from its idempotency key, so that adding it, if
+  it is absent, is the insert and the check at once. The sandbox record is the last that this process
+  has seen; if another process has changed it, the step says so, and is repeated with the one that it
+  returns.
+- The clock is read before the store is asked: a reply that comes late must not lead to a time later than
+  what others have seen under the same setting of the clock.
+- Who waits sleeps in `notifier` until this process makes a change, or the store tells of one by another.
+- `metadata` has the secret of all ids, and is read again after each reconnection, since a store can come
+  back without its data. `owner_limits` counts what an owner makes this process remember.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from paymock.cache import BoundedCache
 from paymock.payments import records
-from paymock.payments.records import (
-    EndpointRecord,
-    SandboxRecord,
-    StoreMetadata,
-)
+from paymock.payments.records import SandboxRecord, StoreMetadata
 from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
-from paymock.sandbox.clock import Clock, synchronize
+from paymock.sandbox.clock import Clock
 from paymock.sandbox.conflicts import replay_of
 from paymock.sandbox.log_buffer import Entry, LogBuffer
-from paymock.sandbox.metadata import read_metadata
+from paymock.sandbox.metadata import SharedMetadata
 from paymock.sandbox.notifier import Notifier
+from paymock.sandbox.owner_limits import OwnerLimits
 from paymock.sandbox.retries import RetryDeadline
 from paymock.sandbox.scheduler import SCHEDULER, in_slices
 from paymock.sandbox.snapshot import Creation, KeyedRequest, R, SandboxSnapshot
-from paymock.stores.base import SANDBOX_RECORD, Addition, Store, StoreError
-
-T = TypeVar("T", SandboxRecord, EndpointRecord)
-
-MAX_OWNER_BYTES = 8 * 1024 * 1024
-"""The most bytes of rules, overrides and endpoints in all sandboxes of an owner, stored by one process."""
-
+from paymock.stores.base import SANDBOX_RECORD, Addition, AddResult, Store
 
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
 
-_CACHED_STATES = 10_000
+_CACHED_RECORDS = 10_000
 """For how many sandboxes the last own record is cached, so that a creation takes one step of the store."""
-
 
 _INITIAL = SandboxRecord()
 _UNSEEN = (None, _INITIAL)
@@ -49,55 +57,49 @@ class RuleFound(Exception):
 
 
 class Sandboxes:
-    """The sandboxes of a store. Changes are optimistic: one that others have overtaken is computed again."""
+    """Takes snapshots of the sandboxes of a store, and changes them."""
 
     def __init__(
         self, store: Store, clock: Clock, metadata: StoreMetadata, retention: int | None = None
     ) -> None:
         """`retention` is that of the store, in seconds."""
-        self.notifier = Notifier(store, clock)
-        self.timelines = PaymentTimelines()
-        self._store = store
-        self.page, self.count, self.increment = store.page, store.count, store.increment
-        self.get = store.get
-        self._clock = clock
-        self.started = clock()
-        self._metadata = metadata
+        # what others may use of the store
+        self.get, self.page, self.count, self.increment = store.get, store.page, store.count, store.increment
         self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
-        self.owners: BoundedCache[str, str] = BoundedCache(_CACHED_STATES)
-        """Of sandboxes that a key `K.NAME` opened: that of K."""
-
-        self._states: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_STATES)
-        self._verified = store.connections
-        self._verification: asyncio.Task[PaymockError | None] | None = None
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._held: dict[str, dict[tuple[str, str], tuple[int, int]]] = {}
-        """By owner, what is held under each sandbox and key: bytes, and the real time when it was stored."""
-        self._retention = None if retention is None else retention * 1000
+        # what all sandboxes share
+        self.started = clock()
+        self.metadata = SharedMetadata(store, clock, metadata)
+        self.notifier = Notifier(store, clock)
+        self.owner_limits = OwnerLimits(clock, retention)
+        self.timelines = PaymentTimelines()
+        self._store, self._clock = store, clock
         self._log_buffer = LogBuffer(self._write_log, until_read=self.is_synchronous)
+        # by sandbox
+        self._records: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_RECORDS)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def snapshot(self, sandbox: str, *keys: str) -> SandboxSnapshot:
         """Return the sandbox now, with the values under `keys`, in one step. The clock is read once."""
-        if self._verified != self._store.connections:
-            await self._verify_metadata()
+        if not self.metadata.is_verified:
+            await self.metadata.verify()
         real = self._clock()  # read first: a delayed reply of the store must not lead to later times
         state, *values = await self._store.get(sandbox, SANDBOX_RECORD, *keys)
         return self._snapshot_of(sandbox, state, values, real)
 
     def _known(self, sandbox: str) -> SandboxSnapshot:
         """Return the sandbox now, by its own record as this process knows it."""
-        return self._snapshot_of(sandbox, self._states.get(sandbox, _UNSEEN)[0], [], self._clock())
+        return self._snapshot_of(sandbox, self._records.get(sandbox, _UNSEEN)[0], [], self._clock())
 
     def known_record(self, sandbox: str) -> SandboxRecord:
         """Return the own record of the sandbox that this process has read or written last."""
-        return self._states.get(sandbox, _UNSEEN)[1]
+        return self._records.get(sandbox, _UNSEEN)[1]
 
     def known_clock(self, sandbox: str) -> ClockSetting:
         """Return the clock of the sandbox as this process has seen it last."""
-        return self._states.get(sandbox, _UNSEEN)[1].clock or self._metadata.clock
+        return self._records.get(sandbox, _UNSEEN)[1].clock or self.metadata.current.clock
 
-    async def until(self, real: int) -> None:
-        """Wait until the real time `real`, but no longer than a change takes to reach every process."""
+    async def sleep_until(self, real: int) -> None:
+        """Sleep until the real time `real`, but no longer than a change takes to reach every process."""
         real = min(real, self._clock() + self.propagation_ms)
         while (left := real - self._clock()) > 0:
             await asyncio.sleep(left / 1000)
@@ -139,7 +141,7 @@ class Sandboxes:
     async def change(
         self, sandbox: str, compute: Callable[[SandboxSnapshot], SandboxRecord], *, if_empty: bool = False
     ) -> SandboxSnapshot:
-        """Replace the sandbox's own record by the result of `compute`, unless that is the same object. Raises
+        """Replace the sandbox record by the result of `compute`, unless that is the same object. Raises
         what `compute` raises, and PaymockError `sandbox_not_empty` as a store does.
         """
         deadline = RetryDeadline()
@@ -153,7 +155,7 @@ class Sandboxes:
     async def store(
         self, before: SandboxSnapshot, record: SandboxRecord, *, if_empty: bool = False
     ) -> SandboxSnapshot | None:
-        """Replace the sandbox's own record, unless it is that of `before`, and return the sandbox after that;
+        """Replace the sandbox record, unless it is that of `before`, and return the sandbox after that;
         None if it is no longer as before. Raises PaymockError `sandbox_not_empty` as a store does.
         """
         if record is before.record:
@@ -196,39 +198,57 @@ class Sandboxes:
         been used; PaymockError `capacity_exceeded`, or the idempotency conflict.
         Specification: "Limits".
         """
-        if self._verified != self._store.connections:
-            await self._verify_metadata()
-        snapshot = self._without_rule(unless_rule_for, self._known(sandbox := request.sandbox))
+        if not self.metadata.is_verified:
+            await self.metadata.verify()
+        snapshot = self._without_rule(unless_rule_for, self._known(request.sandbox))
         deadline = RetryDeadline()
         while True:
             token = self.token(snapshot, request.idempotency_key)
             state, existing, real = snapshot.state, None, snapshot.real
             if self.is_synchronous:  # to look first costs little, and spares a repeated request the rest
-                state, existing = await self._store.get(sandbox, SANDBOX_RECORD, token)
+                state, existing = await self._store.get(request.sandbox, SANDBOX_RECORD, token)
             if existing is None and state == snapshot.state:
                 real = self._clock()
-                try:
-                    record, after = new(token, snapshot)
-                except PaymockError:
-                    state, existing = await self._store.get(sandbox, SANDBOX_RECORD, token)
-                    if existing is None and state == snapshot.state:  # the key is unused
-                        raise
-                else:
-                    addition = token, records.encode(record), record.KIND
-                    new_state = None if after is snapshot.record else records.encode(after)
-                    state, existing = await self._store.add(
-                        sandbox, addition, expected_state=snapshot.state, new_state=new_state, limit=limit
-                    )
-                    if existing is None and state == snapshot.state:
-                        if new_state is not None:
-                            self._decode_state(sandbox, new_state)
-                        self.notifier.notify(sandbox, addition=new_state is None)
-                        return Creation(record, addition[1], replayed=False, snapshot=snapshot)
+                result = await self._add(token, snapshot, new, limit)
+                if isinstance(result, Creation):
+                    return result
+                state, existing = result
             if state != snapshot.state or real != snapshot.real:
-                snapshot = self._without_rule(unless_rule_for, self._snapshot_of(sandbox, state, [], real))
+                newer = self._snapshot_of(request.sandbox, state, [], real)
+                snapshot = self._without_rule(unless_rule_for, newer)
             if existing is not None:
                 return replay_of(existing, request, kind, snapshot)
             deadline.check()
+
+    async def _add(
+        self,
+        token: str,
+        snapshot: SandboxSnapshot,
+        new: Callable[[str, SandboxSnapshot], tuple[R, SandboxRecord]],
+        limit: int | None,
+    ) -> Creation[R] | AddResult:
+        """Store what `new` returns, or return what the store has instead. Raises what `new` raises, unless
+        the key has been used or the sandbox has changed: a replay comes before what depends on the time.
+        """
+        sandbox, state = snapshot.sandbox, snapshot.state
+        try:
+            record, after = new(token, snapshot)
+        except PaymockError:
+            found = AddResult(*await self._store.get(sandbox, SANDBOX_RECORD, token))
+            if found == (state, None):
+                raise
+            return found
+        addition = token, records.encode(record), record.KIND
+        new_state = None if after is snapshot.record else records.encode(after)
+        result = await self._store.add(
+            sandbox, addition, expected_state=state, new_state=new_state, limit=limit
+        )
+        if result != (state, None):
+            return result
+        if new_state is not None:
+            self._decode(sandbox, new_state)
+        self.notifier.notify(sandbox, addition=new_state is None)
+        return Creation(record, addition[1], replayed=False, snapshot=snapshot)
 
     def _without_rule(self, operation: str | None, snapshot: SandboxSnapshot) -> SandboxSnapshot:
         """Return the sandbox as a creation finds it. Raises RuleFound if it has a rule for the operation."""
@@ -265,19 +285,17 @@ class Sandboxes:
             before = await self.snapshot(sandbox)
             after = records.encode(SandboxRecord(generation=before.record.generation + 1))
             if await self._store.reset(sandbox, after, expected_state=before.state):
-                self._decode_state(sandbox, after)
-                for name, key in [*self._held.get(self.owners.get(sandbox, sandbox), ())]:
-                    if name == sandbox:
-                        self.hold(sandbox, key, 0)
+                self._decode(sandbox, after)
+                self.owner_limits.forget(sandbox)
                 return self.notifier.notify(sandbox)
             deadline.check()
 
     def sandbox_of(self, token: str) -> str:
-        return identifiers.sandbox_of_token(self._metadata.secret, token)
+        return identifiers.sandbox_of_token(self.metadata.current.secret, token)
 
     def token(self, snapshot: SandboxSnapshot, idempotency_key: str) -> str:
         return identifiers.derive_token(
-            self._metadata.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
+            self.metadata.current.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
 
     async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
@@ -290,9 +308,9 @@ class Sandboxes:
     def _snapshot_of(
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int
     ) -> SandboxSnapshot:
-        cached = self._states.get(sandbox)
-        record = cached[1] if cached and cached[0] == state else self._decode_state(sandbox, state)
-        clock = record.clock or self._metadata.clock
+        cached = self._records.get(sandbox)
+        record = cached[1] if cached and cached[0] == state else self._decode(sandbox, state)
+        clock = record.clock or self.metadata.current.clock
         # A change by a server whose clock is ahead is not pending for longer than one of this server, whose
         # clock goes on from there: otherwise its next change would set the time back.
         if real < (started := clock.since_real - self.propagation_ms):
@@ -300,60 +318,9 @@ class Sandboxes:
             real = started
         return SandboxSnapshot(sandbox, state, record, clock, real, values)
 
-    async def _verify_metadata(self) -> None:
-        """Read the metadata again after a reconnection, once for all concurrent requests. A store that lost
-        its data has other metadata, which this process adopts, or none, and then gets that of this process,
-        so that all processes agree. Raises PaymockError `store_unavailable`.
-        """
-        if self._verification is None:
-            self._verification = asyncio.create_task(self._read_metadata())
-        failure = await asyncio.shield(self._verification)
-        if failure is not None:
-            raise failure
-
-    async def _read_metadata(self) -> PaymockError | None:
-        """Adopt the metadata of the store. Return the error if it cannot be read."""
-        connections = self._store.connections  # those that this opens are verified by the next request
-        try:
-            metadata = await read_metadata(self._store, self._metadata)
-            await synchronize(self._clock, self._store)
-            self._metadata, self._verified = metadata, connections
-        except PaymockError as error:
-            return error
-        except StoreError as error:
-            return PaymockError("store_unavailable", f"This server cannot use the store: {error}.")
-        finally:
-            self._verification = None
-        return None
-
-    def _decode_state(self, sandbox: str, state: bytes | None) -> SandboxRecord:
+    def _decode(self, sandbox: str, state: bytes | None) -> SandboxRecord:
         record = _INITIAL if state is None else records.decode_as(SandboxRecord, state)
-        self._states[sandbox] = state, record
-        has_more = record.rules or record.scenarios
-        self.hold(sandbox, SANDBOX_RECORD, len(state or b"") if has_more else 0)
-        return record
-
-    def hold(self, sandbox: str, key: str, size: int) -> None:
-        """Count `size` bytes under a key for the owner of a sandbox."""
-        owner = self.owners.get(sandbox, sandbox)
-        held = self._held.setdefault(owner, {})
-        held.pop((sandbox, key), None)
-        if size:
-            held[sandbox, key] = size, self._clock()
-        elif not held:
-            del self._held[owner]
-
-    def with_room(self, sandbox: str, key: str, record: T) -> T:
-        """Return a record that adds to what is held. Raises PaymockError `capacity_exceeded`."""
-        held = self._held.get(self.owners.get(sandbox, sandbox), {})
-        oldest = 0 if self._retention is None else self._clock() - self._retention
-        for place in [place for place, (_, stored_at) in held.items() if stored_at < oldest]:
-            del held[place]  # the store deletes it
-        others = sum(size for place, (size, _) in held.items() if place != (sandbox, key))
-        if others + len(records.encode(record)) > MAX_OWNER_BYTES:
-            raise PaymockError(
-                "capacity_exceeded",
-                "The sandboxes of this API key have 8 MiB of fault rules, overrides and endpoints in this "
-                "process. Nothing was stored. Delete some, or reset a sandbox.",
-            )
+        self._records[sandbox] = state, record
+        counts = record.rules or record.scenarios
+        self.owner_limits.record_size(sandbox, SANDBOX_RECORD, len(state or b"") if counts else 0)
         return record

@@ -45,7 +45,7 @@ class StoreError(Exception):
 
 
 class AddResult(NamedTuple):
-    """What a store held before an addition: the sandbox's own record, and the value under the same key."""
+    """What a store held before an addition: the sandbox record, and the value under the same key."""
 
     state: bytes | None
     existing: bytes | None
@@ -110,7 +110,7 @@ class Store(Protocol):
         new_state: bytes | None = None,
         limit: int | None = None,
     ) -> AddResult:
-        """Store a value and list it under its kind; in the same step, replace the sandbox's own record by
+        """Store a value and list it under its kind; in the same step, replace the sandbox record by
         `new_state` if given. Nothing changes if the key is taken or that record is not `expected_state`.
 
         Raises PaymockError `capacity_exceeded` if the sandbox already has `limit` values of this kind, or the
@@ -132,7 +132,7 @@ class Store(Protocol):
         if_empty: bool = False,
     ) -> bool:
         """Compare and set: store `new`, and the `addition` in the same step, if the value is still `old`
-        (None: missing), the sandbox's own record is still `expected_state`, and the key of the addition is
+        (None: missing), the sandbox record is still `expected_state`, and the key of the addition is
         free. Return whether they were stored.
 
         With `if_empty`, raises PaymockError `sandbox_not_empty` if the sandbox has values in lists.

@@ -156,7 +156,7 @@ class Application:
         if route.needs_key:
             self.keyring.authenticate(request)
             if request.owner != request.sandbox:
-                self._sandboxes.owners[request.sandbox] = request.owner
+                self._sandboxes.owner_limits.owners[request.sandbox] = request.owner
         if not request.owner or SCHEDULER.get()[1] is not request.owner:  # once for a connection with one key
             SCHEDULER.set((self.notifier.scheduler, request.owner))
         request.template, request.params = match.template, match.params

@@ -115,7 +115,7 @@ if length == 1 or redis.call('TTL', values) >= 0 then retain_all(values) end
 note_change(sandbox, retention, steady)
 return 1
 """)
-"""Returns 1: added, 0: limit reached, or the current values: the sandbox's own record and that of the key."""
+"""Returns 1: added, 0: limit reached, or the current values: the sandbox record and that of the key."""
 
 REPLACE = Script("""
 local values, list, names, counters = unpack(KEYS)
