@@ -20,7 +20,7 @@ from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.responses import OperationResponse, in_place_of
 from paymock.web.telemetry.access_log import RequestLog
-from paymock.web.telemetry.exchange import Exchange, trace_of
+from paymock.web.telemetry.exchange import Exchange
 from paymock.web.telemetry.journal_entry import MAX_DETAILS, encoded_entry
 from tests.support import raw
 from tests.support.client import AUTHORIZED, ORDER
@@ -172,7 +172,8 @@ TRACES = [(VALID,), (f"{VALID[:-2]}00",), (f"  {VALID}\t",), (LATER,), (f"{LATER
 def test_a_trace_has_two_ids_and_anything_else_is_none(values: tuple[str, ...]) -> None:
     lines = [b"GET / HTTP/1.1", *(b"Traceparent: " + value.encode() for value in values)]
     expected = {"trace_id": TRACE, "parent_id": PARENT} if values in TRACES else {}
-    assert trace_of(parse_head(b"\r\n".join(lines))) == expected
+    request = parse_head(b"\r\n".join(lines))
+    assert Exchange.of(request, Response(200), "req_1", 0.0).trace == expected
 
 
 PAYMENT = "pay_" + "a" * 40

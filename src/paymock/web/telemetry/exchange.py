@@ -3,7 +3,6 @@ connection, since entries of the journal are encoded long after their requests.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Literal, Self
 
 import msgspec
@@ -38,7 +37,7 @@ class Exchange(msgspec.Struct, gc=False):
     order_id: str | None = None
     fetch_site: bytes = b""
     idempotency_key: bytes = b""
-    trace: Mapping[str, str] = {}
+    traceparent: bytes = b""
     answered_at: int = 0
     clock: ClockSetting = ClockSetting(0, 0, 1.0)  # shows the real time
 
@@ -57,8 +56,19 @@ class Exchange(msgspec.Struct, gc=False):
             None if is_read else order_id_of(request),
             headers.get(b"sec-fetch-site", b""),
             b"" if is_read else headers.get(b"idempotency-key", b""),
-            trace_of(request) if b"traceparent" in headers else {},
+            b"" if b"traceparent" in request.repeated else headers.get(b"traceparent", b""),
         )
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The trace id and the parent id in the header `traceparent` (W3C Trace Context), for a log in JSON;
+        nothing if it is absent, invalid or repeated.
+        """
+        match = _TRACEPARENT.fullmatch(self.traceparent.decode("latin-1"))
+        # Later versions may append fields; version 00 has exactly four.
+        if match is None or (match[1] == "00" and match[4]):
+            return {}
+        return {"trace_id": match[2], "parent_id": match[3]}
 
     @property
     def carried_out(self) -> Response:
@@ -99,14 +109,3 @@ class Exchange(msgspec.Struct, gc=False):
         if response.error is None or response.content_type != JSON or self.carried_out.status == 201:
             return None
         return msgspec.json.decode(response.body, type=ErrorEnvelope).error
-
-
-def trace_of(request: Request) -> dict[str, str]:
-    """Return the trace id and the parent id in the header `traceparent` (W3C Trace Context); nothing if it is
-    absent, invalid or repeated.
-    """
-    match = _TRACEPARENT.fullmatch(request.headers.get(b"traceparent", b"").decode("latin-1"))
-    # Later versions may append fields; version 00 has exactly four.
-    if match is None or (match[1] == "00" and match[4]) or b"traceparent" in request.repeated:
-        return {}
-    return {"trace_id": match[2], "parent_id": match[3]}
