@@ -97,18 +97,18 @@ def lint(
     requests.sort(key=lambda request: request.began)
     payments = [*payments]
     return [
-        *_key_not_reused(requests),
-        *_key_conflict(requests),
-        *_key_too_old(requests, payments),
-        *_key_in_browser(requests),
-        *_ignores_retry_after(requests),
-        *_polls_forever(requests),
-        *_polls_too_often(requests),
-        *_secret_in_order(requests, payments),
+        *key_not_reused(requests),
+        *key_conflict(requests),
+        *key_too_old(requests, payments),
+        *key_in_browser(requests),
+        *ignores_retry_after(requests),
+        *polls_forever(requests),
+        *polls_too_often(requests),
+        *secret_in_order(requests, payments),
     ]
 
 
-def _key_not_reused(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+def key_not_reused(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A second payment of an order, created while no reply had shown the first one."""
     unseen: dict[str | None, _Request] = {}
     for request in requests:
@@ -130,7 +130,7 @@ def _key_not_reused(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             del unseen[request.order_id]
 
 
-def _key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+def key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A request whose Idempotency-Key had been used for another one."""
     for request in requests:
         if request.idempotency == "conflict":
@@ -142,9 +142,7 @@ def _key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             )
 
 
-def _key_too_old(
-    requests: Sequence[_Request], payments: Iterable[Mapping[str, Any]]
-) -> Iterator[LintWarning]:
+def key_too_old(requests: Sequence[_Request], payments: Iterable[Mapping[str, Any]]) -> Iterator[LintWarning]:
     """A repeated creation whose Idempotency-Key the real service keeps no more."""
     created = {payment["id"]: parse_rfc3339(payment["created_at"]) or 0 for payment in payments}
     for request in requests:
@@ -158,7 +156,7 @@ def _key_too_old(
             )
 
 
-def _key_in_browser(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+def key_in_browser(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """Requests that browsers have sent from pages of others than this server."""
     sent = [one for one in requests if one.fetch_site not in (None, "same-origin", "none")]
     if sent:
@@ -169,7 +167,7 @@ def _key_in_browser(requests: Sequence[_Request]) -> Iterator[LintWarning]:
         )
 
 
-def _ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+def ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A request that repeats one sooner than its reply, 429 or 503, has asked for."""
     overloaded: dict[tuple[str, str | None], _Request] = {}
     for request in requests:
@@ -197,7 +195,7 @@ def _ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             overloaded[subject] = request
 
 
-def _polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+def polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A payment that was read on after a reply had shown it in a terminal status."""
     ends: dict[str | None, _Request] = {}
     reads: dict[str | None, list[_Request]] = defaultdict(list)
@@ -220,7 +218,7 @@ def _polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             )
 
 
-def _polls_too_often(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+def polls_too_often(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """A payment of which there was a second with more than MAX_READS_PER_SECOND reads."""
     reads: dict[str, list[_Request]] = defaultdict(list)
     for request in requests:
@@ -242,7 +240,7 @@ def _polls_too_often(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             )
 
 
-def _secret_in_order(
+def secret_in_order(
     requests: Sequence[_Request], payments: Iterable[Mapping[str, Any]]
 ) -> Iterator[LintWarning]:
     """A payment whose order id or metadata holds what looks like a secret."""

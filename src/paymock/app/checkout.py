@@ -29,8 +29,11 @@ class CheckoutService:
 
     async def show(self, payment_id: str) -> CheckoutView:
         """Return the current checkout. Raises PaymockError `payment_not_found`."""
+        token = parse_token(payment_id, PAYMENT_PREFIX)
+        if token is None:
+            raise _unknown_payment()
         try:
-            payment = await find_payment(self._sandboxes, self._sandbox_of(payment_id), payment_id)
+            payment = await find_payment(self._sandboxes, self._sandboxes.sandbox_of(token), payment_id)
         except PaymockError as error:
             raise _unknown_payment() if error.status == 404 else error from None
         if payment.timeline.scripted is None:
@@ -48,12 +51,6 @@ class CheckoutService:
             changes.append(payment.seconds_to(PAYMENT_WINDOW))
         seconds = min((change for change in changes if change is not None), default=None)
         return CheckoutView(current, seconds)
-
-    def _sandbox_of(self, payment_id: str) -> str:
-        token = parse_token(payment_id, PAYMENT_PREFIX)
-        if token is None:
-            raise _unknown_payment()
-        return self._sandboxes.sandbox_of(token)
 
 
 def _unknown_payment() -> PaymockError:

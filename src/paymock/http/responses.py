@@ -1,7 +1,7 @@
 """Responses: JSON, errors in their envelope; and their header lines."""
 
 import gzip
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from http import HTTPStatus
 
 import msgspec
@@ -81,9 +81,7 @@ def _content_type(value: str | None) -> bytes:
     return b"" if value is None else f"content-type: {value}\r\n".encode("latin-1")
 
 
-@lru_cache(maxsize=64)
-def _gzipped(body: bytes) -> bytes:
-    return gzip.compress(body, 6, mtime=0)  # more would take twice as long
+_gzipped = lru_cache(maxsize=64)(partial(gzip.compress, compresslevel=6, mtime=0))  # more takes twice as long
 
 
 def compressible(
