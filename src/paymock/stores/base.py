@@ -159,8 +159,8 @@ class Store(Protocol):
         """Delete all entries of a log."""
 
     async def revision(self, sandbox: str, log: str) -> bytes:
-        """Return what differs after each change of the sandbox's values and of a log; perhaps not after a
-        reset, nor after what the retention deletes.
+        """Return what differs after each change of the sandbox's values and of a log. It may be as before if
+        both are, after a reset, and after what the retention deletes.
         """
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
