@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paymock.app.lookup import find_payment
 from paymock.app.overrides import take_scenario
-from paymock.payments import creation as creations
 from paymock.payments import records, views
+from paymock.payments.creation import CreationContext, create_endpoint_record, create_record
 from paymock.payments.files import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord, SandboxRecord
 from paymock.payments.timelines import RenderedPayment, rendered
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import KEY_LIFETIME
-from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario, scenario_of
+from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS, PaymentStatus, Scenario
 from paymock.rules.timeline import CREATED
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import yield_turn
@@ -79,13 +80,14 @@ class PaymentsService:
         """
 
         def new(token: str, snapshot: SandboxSnapshot) -> _NewPayment:
-            sandbox = snapshot.record
-            record = self._record(request, token, snapshot, self.scenarios[scenario or DEFAULT_SCENARIO])
+            sandbox, chosen = snapshot.record, self.scenarios[scenario or DEFAULT_SCENARIO]
+            context = CreationContext(token, request.fingerprint, chosen, snapshot.now, snapshot.real)
+            record = create_record(request.body, context, self._catalog, self._fee_bps)
             if scenario is None and sandbox.scenarios:
                 sandbox, override = take_scenario(sandbox, record.order_id)
                 if override is not None:
-                    chosen = scenario_of(override.value, override.custom_scenario)
-                    record = self._record(request, token, snapshot, chosen)
+                    name, custom = override.value, override.custom_scenario
+                    record = replace(record, scenario=name, custom_scenario=custom)
             return record, sandbox
 
         created = await self._sandboxes.create(request, PaymentRecord, new, unless_rule_for=unless_rule_for)
@@ -100,12 +102,6 @@ class PaymentsService:
                 status = present.status_at(present.age(now))
         payment = timeline.at_creation if timeline else rendered(created.record, CREATED)
         return PaymentCreation(payment, created.record.scenario, created.replayed, key_expired, status)
-
-    def _record(
-        self, request: KeyedRequest, token: str, sandbox: SandboxSnapshot, scenario: Scenario
-    ) -> PaymentRecord:
-        creation = creations.CreationContext(token, request.fingerprint, scenario, sandbox.now, sandbox.real)
-        return creations.create_record(request.body, creation, self._catalog, self._fee_bps)
 
     async def payment(self, sandbox: str, payment_id: str) -> RenderedPayment:
         """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
@@ -126,8 +122,7 @@ class PaymentsService:
         """
 
         def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:
-            body, fingerprint = request.body, request.fingerprint
-            record = creations.create_endpoint_record(body, token, fingerprint, snapshot.now)
+            record = create_endpoint_record(request.body, token, request.fingerprint, snapshot.now)
             return self._sandboxes.owner_limits.check_room(request.sandbox, token, record), snapshot.record
 
         created = await self._sandboxes.create(

@@ -6,7 +6,7 @@ import msgspec
 
 from paymock.payments.files import Catalog
 from paymock.payments.records import EndpointRecord, PaymentRecord
-from paymock.rules.amounts import MAX_RAW, fee_for
+from paymock.rules.amounts import MAX_RAW, RAW, fee_for
 from paymock.rules.scenarios import Scenario, stored_scenario
 from paymock.rules.times import LATEST, parse_rfc3339, to_rfc3339
 from paymock.schemas.fields import ANY_EVENT
@@ -16,10 +16,7 @@ from paymock.schemas.validation import Problems, checker_for, converter_for, val
 DEFAULT_LIFETIME = 30 * 60_000
 """From creation to `expires_at` when the request has none, in milliseconds."""
 
-
 _convert, _check = converter_for(CreatePayment), checker_for(CreatePayment)
-
-
 _check_endpoint = checker_for(CreateWebhookEndpoint)
 
 
@@ -125,16 +122,22 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
             problem = f"must be the same as receive.{name}: there is no other route"
             problems.setdefault(f"pay_with[0].{name}", problem)
     chain, asset = receive
-    assets = catalog.assets(chain) if chain else None
-    if assets and asset and asset in assets and "raw" in problems.get("receive.amount", ""):
-        problems["receive.amount"] += f'; 1 {asset} on {chain} is "{10 ** assets[asset].decimals}"'
+    known = (catalog.assets(chain) or {}).get(asset) if chain and asset else None
+    amount = _value_at(body, "receive", "amount")
+    if known and type(amount) in (str, int, float) and not RAW.fullmatch(str(amount)):
+        problems["receive.amount"] += f'; 1 {asset} on {chain} is "{10**known.decimals}"'
 
 
 def _text_at(body: Any, *path: str | int) -> str | None:
     """The string at `path`, or None where there is none."""
+    value = _value_at(body, *path)
+    return value if isinstance(value, str) else None
+
+
+def _value_at(body: Any, *path: str | int) -> Any:
     try:
         for step in path:
             body = body[step]
     except (KeyError, IndexError, TypeError):
         return None
-    return body if isinstance(body, str) else None
+    return body

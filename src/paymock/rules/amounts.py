@@ -11,12 +11,12 @@ RAW_PATTERN = "^[1-9][0-9]*$"
 MAX_DIGITS = len(str(MAX_RAW))
 DEFAULT_FEE_BPS = 100
 MAX_FEE_BPS = 10_000
-_RAW = re.compile("[1-9][0-9]*")
+RAW = re.compile(RAW_PATTERN.strip("^$"))
 
 
 def raw_problem(text: str) -> str | None:
     """The reason why `text` is not a positive raw amount that fits in 256 bits, or None when it is one."""
-    if not _RAW.fullmatch(text):
+    if not RAW.fullmatch(text):
         return (
             "must be a positive integer in raw token units, written with the digits 0-9 only "
             '(no sign, point, exponent, space or leading zero): "1000000000000000000"'

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, doc, matching, rule
+from paymock.schemas.fields import MAX_SAFE_INTEGER, Address, AssetId, ChainId, check, doc, matching
 from paymock.schemas.public import Reply, Request
 
 
@@ -80,7 +80,7 @@ class CatalogFile(Request):
         list[CatalogChain],
         Meta(
             min_length=1,
-            extra=rule(
+            extra=check(
                 lambda chains: len({chain["id"] for chain in chains}) == len(chains),
                 "must not have the same id twice",
             ),

@@ -15,11 +15,11 @@ from paymock.schemas.fields import (
     OrderId,
     ScenarioName,
     Timestamp,
+    check,
     doc,
     enumeration,
     identifier,
     matching,
-    rule,
 )
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Query, Reply, Request
 from paymock.schemas.scenarios import NAME_FORMAT, AnyScenarioName, Course, CourseRequest
@@ -50,7 +50,7 @@ _Speed = Annotated[
         le=MAX_SPEED,
         examples=[10],
         extra_json_schema={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_SPEED}},
-        extra=rule(is_speed, f"must be {SPEEDS}"),
+        extra=check(is_speed, f"must be {SPEEDS}"),
     ),
 ]
 _Now = Annotated[

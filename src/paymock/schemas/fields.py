@@ -1,7 +1,7 @@
 """The types of the values in the bodies of `/v1`: amounts, addresses, times and so on, each declared once.
 
 The type defines structure and lengths, `extra_json_schema` the other constraints that a JSON Schema can
-express, and `extra["check"]` the whole rule: a function that returns the problem of a value, or None. A type
+express, and `extra["check"]` the whole check: a function that returns the problem of a value, or None. A type
 with a `title` is a schema of that name in the OpenAPI documents.
 
 Patterns use only what ECMAScript with the flag `u`, Python, PCRE, RE2, Java and Ruby understand alike, for
@@ -62,7 +62,7 @@ def doc(description: str, **more: Any) -> Meta:
     return Meta(description=description, **more)
 
 
-def rule(holds: Callable[[Any], object], problem: str) -> dict[str, Any]:
+def check(holds: Callable[[Any], object], problem: str) -> dict[str, Any]:
     """The `extra` of a Meta: what must hold for a value, and what is told where it does not."""
     return {"check": lambda value: None if holds(value) else problem}
 
@@ -123,7 +123,7 @@ def _value_problem(value: Any) -> tuple[str, str] | None:
 def matching(pattern: str, problem: str) -> Meta:
     """The pattern of a string, which begins with ^ and ends with $, and the problem of all others."""
     matches = re.compile(pattern.removeprefix("^").removesuffix("$")).fullmatch
-    return Meta(extra_json_schema={"pattern": pattern}, extra=rule(matches, problem))
+    return Meta(extra_json_schema={"pattern": pattern}, extra=check(matches, problem))
 
 
 def enumeration(name: str, description: str, values: Iterable[str]) -> Meta:
@@ -133,7 +133,7 @@ def enumeration(name: str, description: str, values: Iterable[str]) -> Meta:
         title=name,
         description=description,
         extra_json_schema={"enum": allowed},
-        extra=rule(lambda text: text in allowed, f"must be one of {', '.join(allowed)}"),
+        extra=check(lambda text: text in allowed, f"must be one of {', '.join(allowed)}"),
     )
 
 
@@ -145,7 +145,7 @@ OrderId = Annotated[
         max_length=MAX_ORDER_ID,
         examples=["order-1001"],
         extra_json_schema={"pattern": ORDER_ID_PATTERN},
-        extra=rule(
+        extra=check(
             lambda text: text.isprintable() or not _CONTROL.search(text),
             "must not contain control characters",
         ),
@@ -232,7 +232,7 @@ Metadata = Annotated[
     ),
 ]
 
-ScenarioName = Annotated[  # without a rule: a server can have more
+ScenarioName = Annotated[  # without a check: a server can have more
     str,
     Meta(
         title="Scenario",
@@ -249,7 +249,7 @@ Events = Annotated[
         min_length=1,
         max_length=len(EVENTS),
         extra_json_schema={"uniqueItems": True},
-        extra=rule(lambda events: len(set(events)) == len(events), "must not name an event twice"),
+        extra=check(lambda events: len(set(events)) == len(events), "must not name an event twice"),
     ),
 ]
 EndpointUrl = Annotated[

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, force_setattr
 from paymock.rules import scenarios as rules
 from paymock.rules.amounts import MAX_DIGITS, MAX_RAW
 from paymock.rules.scenarios import SCENARIOS
-from paymock.schemas.fields import MAX_SAFE_INTEGER, doc, matching, rule
+from paymock.schemas.fields import MAX_SAFE_INTEGER, check, doc, matching
 from paymock.schemas.public import Reply, Request
 from paymock.text import CONTROL, SEPARATORS
 
@@ -56,7 +56,7 @@ Name = Annotated[
         extra={"check": _name_problem},
     ),
 ]
-NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra=rule(is_name, _FORMAT))
+NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra=check(is_name, _FORMAT))
 AnyScenarioName = Annotated[
     str, doc("A scenario of this server, or the name of a course.", examples=["happy_path"]), NAME_FORMAT
 ]
@@ -66,7 +66,7 @@ Simulates = Annotated[
         "What it simulates, in one line.",
         max_length=256,
         examples=["The customer pays in two halves."],
-        extra=rule(lambda text: not _CONTROL.search(text), "must be one line, without control characters"),
+        extra=check(lambda text: not _CONTROL.search(text), "must be one line, without control characters"),
     ),
 ]
 PayoutSucceeds = Annotated[
@@ -82,7 +82,7 @@ At = Annotated[
         ge=0,
         le=MAX_AT,
         examples=[5],
-        extra=rule(lambda at: round(at * 1000) / 1000 == at, "must be in steps of 0.001 seconds"),
+        extra=check(lambda at: round(at * 1000) / 1000 == at, "must be in steps of 0.001 seconds"),
     ),
 ]
 Fraction = Annotated[

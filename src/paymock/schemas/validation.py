@@ -30,7 +30,7 @@ Problems = dict[str, str]
 Checker = Callable[[Any, str, Problems], None]
 """Checks the value at a path, and adds its problems."""
 
-Rule = Callable[[Any], str | None]
+Check = Callable[[Any], str | None]
 """Returns the problem of a value that a type cannot express, or None."""
 
 BODY = "body"
@@ -73,6 +73,7 @@ class QueryParser(Generic[Q]):
         self.names: list[str] = []
         self._numbers: dict[str, tuple[re.Pattern[str], Callable[[str], float]]] = {}
         self._expected: dict[str, str] = {}
+        self._nonempty: set[str] = set()
         for field in msgspec.structs.fields(query_type):
             info = inspect.type_info(field.type)
             while isinstance(info, inspect.Metadata | inspect.UnionType):
@@ -85,8 +86,11 @@ class QueryParser(Generic[Q]):
                 case inspect.FloatType(ge=least, le=most):
                     self._numbers[field.name] = _NUMBER, float
                     self._expected[field.name] = f"must be a number of seconds from {least} to {most}"
-                case inspect.StrType(max_length=most) if most is not None:
-                    self._expected[field.name] = f"must have at most {most} characters"
+                case inspect.StrType(min_length=least, max_length=most):
+                    if least:
+                        self._nonempty.add(field.name)
+                    if most is not None:
+                        self._expected[field.name] = f"must have at most {most} characters"
 
     def __call__(self, parameters: Mapping[str, str]) -> Q:
         """Raises PaymockError `invalid_query` for the first parameter that is not acceptable."""
@@ -98,7 +102,7 @@ class QueryParser(Generic[Q]):
         self._check(values, "", problems)
         if problems:
             name, problem = next(iter(problems.items()))
-            if values.get(name) == "" and problem.startswith("must have"):
+            if name in self._nonempty and values.get(name) == "":
                 problem = "must not be empty"
             elif name in values:
                 problem = self._expected.get(name, problem)
@@ -120,7 +124,7 @@ def converter_for(wire_type: type[T]) -> Callable[[Any], T | None]:
     """A function that converts a decoded JSON value to `wire_type`, or returns None where `checker_for` may
     find problems. Make it once and keep it.
     """
-    find_problem = _rule(inspect.type_info(wire_type))
+    find_problem = _find_check(inspect.type_info(wire_type))
 
     def convert(value: Any) -> T | None:
         try:
@@ -132,26 +136,26 @@ def converter_for(wire_type: type[T]) -> Callable[[Any], T | None]:
     return convert
 
 
-def _rule(info: inspect.Type) -> Rule | None:
-    """The rule of a type and of all types in it, or None where there is none."""
+def _find_check(info: inspect.Type) -> Check | None:
+    """The check of a type and of all types in it, or None where there is none."""
     match info:
         case inspect.Metadata(type=inner, extra=extra):
-            first, second = _rule(inner), (extra or {}).get("check")
+            first, second = _find_check(inner), (extra or {}).get("check")
             if first is None or second is None:
                 return first or second
             return lambda value: first(value) or second(value)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            of_item = _rule(item)
+            of_item = _find_check(item)
             return of_item and (lambda value: next(filter(None, map(of_item, value)), None))
         case inspect.UnionType(types=types):
-            of_type = next(filter(None, map(_rule, types)), None)
+            of_type = next(filter(None, map(_find_check, types)), None)
             return of_type and (lambda value: None if value is None else of_type(value))
         case inspect.StructType():
-            getters = [(operator.attrgetter(name), rule) for name, rule in _member_rules(info)]
+            getters = [(operator.attrgetter(name), check) for name, check in _member_checks(info)]
 
             def find_problem(value: Any) -> str | None:
-                for get_member, rule in getters:
-                    if problem := rule(get_member(value)):
+                for get_member, check in getters:
+                    if problem := check(get_member(value)):
                         return problem
                 return None
 
@@ -159,14 +163,14 @@ def _rule(info: inspect.Type) -> Rule | None:
     return None
 
 
-def _member_rules(info: inspect.StructType) -> Iterator[tuple[str, Rule]]:
-    """The rules of members, and of members of nested structs that are never None, by dotted name."""
+def _member_checks(info: inspect.StructType) -> Iterator[tuple[str, Check]]:
+    """The checks of members, and of members of nested structs that are never None, by dotted name."""
     for field in info.fields:
         inner = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
         if isinstance(inner, inspect.StructType):
-            yield from ((f"{field.name}.{name}", rule) for name, rule in _member_rules(inner))
-        elif rule := _rule(field.type):
-            yield field.name, rule
+            yield from ((f"{field.name}.{name}", check) for name, check in _member_checks(inner))
+        elif check := _find_check(field.type):
+            yield field.name, check
 
 
 # Slow: checkers, for invalid values
@@ -182,14 +186,14 @@ def checker_for(wire_type: Any) -> Checker:
 def _checker(info: inspect.Type) -> Checker:
     match info:
         case inspect.Metadata(type=inner, extra=extra):
-            return _and_also(_checker(inner), (extra or {}).get("check"))
+            return _and_also(inner, (extra or {}).get("check"))
         case inspect.StructType():
             return _struct(info)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return _sized(info, list, "item", _checker(item))
         case inspect.UnionType(types=types):
             members = [_checker(member) for member in types if not isinstance(member, inspect.NoneType)]
-            is_choice = len(members) > 1  # between types, such as an integer or a string: its rule decides
+            is_choice = len(members) > 1  # between types, such as an integer or a string: its `check` decides
 
             def check(value: Any, path: str, problems: Problems) -> None:
                 if value is not None and not is_choice:
@@ -299,16 +303,18 @@ def _enumeration(allowed: Sequence[Any], described: str) -> Checker:
     return check
 
 
-def _and_also(check_structure: Checker, find_problem: Rule | None) -> Checker:
+def _and_also(info: inspect.Type, find_problem: Check | None) -> Checker:
+    check_structure, is_text = _checker(info), isinstance(info, inspect.StrType)
     if find_problem is None:
         return check_structure
 
     def check(value: Any, path: str, problems: Problems) -> None:
         count = len(problems)
         check_structure(value, path, problems)
-        if problems.get(path) == "must be a string, not a number" and (problem := find_problem(str(value))):
-            problems[path] += f", and {problem}"  # or the next refusal would say it
-        if value is not None and len(problems) == count and (problem := find_problem(value)):
+        if is_text and type(value) in (int, float):
+            if problem := find_problem(str(value)):
+                problems[path] += f", and {problem}"  # or the next refusal would say it
+        elif value is not None and len(problems) == count and (problem := find_problem(value)):
             problems.setdefault(path, problem)
 
     return check
