@@ -1,8 +1,8 @@
 """The story of a sandbox as text: payments with timelines and deposits, fault rules, and last requests."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 from paymock.app.journal import without_times
 from paymock.schemas.control import FaultRule, JournalEntry, PaymentDetail, VirtualClock
@@ -34,46 +34,52 @@ def story(
     """
     lines = [f"{clock.now}, {f'speed {clock.speed:g}' if clock.speed else 'frozen'}"]
     lines += ["", f"payments, the last {len(payments)}:" if has_more else "payments:"]
-    for detail in payments:
-        payment, timeline, attempt = detail.payment, detail.timeline, detail.payment.attempts[0]
-        lines.append(f"  {payment.id}  {payment.status}  {detail.scenario}  order {payment.order_id}")
-        reached = sum(entry.reached for entry in timeline)
-        first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
-        for entry in timeline[first : first + MAX_CHANGES]:
-            change = timeline_line(entry.offset_seconds, entry.status, entry.event)
-            lines.append(f"    {'x' if entry.reached else ' '} {change}")
-        lines.append(f"    due      {attempt.instructions.amounts.due} {attempt.instructions.asset}")
-        for deposit in (attempt.deposits or ())[-MAX_CHANGES:]:
-            progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
-            lines.append(f"    deposit  {deposit.amount} {deposit.asset}, {progress}")
-    if not payments:
-        lines.append("  none")
+    lines += [*chain.from_iterable(map(_payment, payments))] or ["  none"]
     if rules:
         lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
-    for rule in rules[:MAX_RULES]:
-        parts = [rule.fault, rule.operation, rule.order_id and f"order {rule.order_id}", rule.payment_id]
-        parts += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
-        parts += [f"waiting {rule.waiting}" if rule.waiting else None]
-        lines.append("  ".join([f"  {format_times(rule.times):<10}", *filter(None, parts)]))
+        lines += map(_rule, rules[:MAX_RULES])
     # Of equal requests in a row, the last is shown, and how many there were.
     grouped = groupby(requests, partial(without_times, shown=None))
     shown = [[*group] for _, group in islice(grouped, MAX_REQUESTS + 1)]
     lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(shown) > MAX_REQUESTS else "requests:"]
-    for request, *others in reversed(shown[:MAX_REQUESTS]):
-        status, method = f"{request.status or 'lost':<4}", f"{request.method:<4}"
-        words: list[str | None] = [request.virtual_at or request.at, status, method, request.path]
-        words += [request.error or request.idempotency, request.key and f"key {request.key}"]
-        words += [request.fault and f"fault {request.fault}"]
-        if others:
-            words.append(f"{len(others) + 1} \N{MULTIPLICATION SIGN} {request.operation or 'the same'}")
-        if request.shown and request.shown_offset_seconds is not None and request.method == "GET":
-            since = format_seconds(request.shown_offset_seconds)
-            words.append(f"{'last ' if others else ''}shown {request.shown} at {since} s")
-        problems = [f"{problem.field}: {problem.message}" for problem in request.details]
-        lines.append(f"  {'  '.join(filter(None, words))}")
-        lines += [f"    {reason}" for reason in problems or filter(None, [request.message])]
-    if not shown:
-        lines.append("  none")
+    lines += [*chain.from_iterable(map(_requests, shown[MAX_REQUESTS - 1 :: -1]))] or ["  none"]
     encoded = [escape_control(mask(line)).encode() for line in lines]
     short = [line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + b"..." for line in encoded]
     return "".join(f"{line.decode(errors='ignore')}\n" for line in short)
+
+
+def _payment(detail: PaymentDetail) -> Iterator[str]:
+    payment, timeline, attempt = detail.payment, detail.timeline, detail.payment.attempts[0]
+    yield f"  {payment.id}  {payment.status}  {detail.scenario}  order {payment.order_id}"
+    reached = sum(entry.reached for entry in timeline)
+    first = max(0, min(reached - MAX_CHANGES // 2, len(timeline) - MAX_CHANGES))
+    for entry in timeline[first : first + MAX_CHANGES]:
+        change = timeline_line(entry.offset_seconds, entry.status, entry.event)
+        yield f"    {'x' if entry.reached else ' '} {change}"
+    yield f"    due      {attempt.instructions.amounts.due} {attempt.instructions.asset}"
+    for deposit in (attempt.deposits or ())[-MAX_CHANGES:]:
+        progress = f"{deposit.status} {deposit.confirmations}/{deposit.confirmations_required}"
+        yield f"    deposit  {deposit.amount} {deposit.asset}, {progress}"
+
+
+def _rule(rule: FaultRule) -> str:
+    parts = [rule.fault, rule.operation, rule.order_id and f"order {rule.order_id}", rule.payment_id]
+    parts += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
+    parts += [f"waiting {rule.waiting}" if rule.waiting else None]
+    return "  ".join([f"  {format_times(rule.times):<10}", *filter(None, parts)])
+
+
+def _requests(equal: Sequence[JournalEntry]) -> Iterator[str]:
+    request, *others = equal
+    status, method = f"{request.status or 'lost':<4}", f"{request.method:<4}"
+    words: list[str | None] = [request.virtual_at or request.at, status, method, request.path]
+    words += [request.error or request.idempotency, request.key and f"key {request.key}"]
+    words += [request.fault and f"fault {request.fault}"]
+    if others:
+        words.append(f"{len(equal)} \N{MULTIPLICATION SIGN} {request.operation or 'the same'}")
+    if request.shown and request.shown_offset_seconds is not None and request.method == "GET":
+        since = format_seconds(request.shown_offset_seconds)
+        words.append(f"{'last ' if others else ''}shown {request.shown} at {since} s")
+    yield f"  {'  '.join(filter(None, words))}"
+    problems = [f"{problem.field}: {problem.message}" for problem in request.details]
+    yield from (f"    {reason}" for reason in problems or filter(None, [request.message]))
