@@ -5,8 +5,9 @@ Everything is placed for one width. The script of the page moves the line of now
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import NamedTuple
 
 from paymock.rules.scenarios import DepositStatus
@@ -16,6 +17,9 @@ from paymock.web.pages.templating import count
 
 _LEFT, _RIGHT = 2, 16
 _MAX_DEPOSITS, _MAX_MARKS = 8, 12
+
+_Place = Callable[[float], float]
+"""The place of a time, in pixels from the left."""
 
 
 class ReadCount(NamedTuple):
@@ -62,68 +66,20 @@ def timeline_picture(
     `read_counts` returned; nothing if no request is known.
     """
     states = detail.timeline
-    changes = [
-        entry
-        for previous, entry in zip((None, *states), states, strict=False)
-        if previous is None or entry.status != previous.status
-    ]
-    end = max(states[-1].offset_seconds, detail.window_seconds) * 1.02
-    places = width - _LEFT
-    room = max(  # to the right of the end, for the last labels
-        [
-            places - (places - _text_width(entry.status)) / (entry.offset_seconds / end)
-            for entry in changes
-            if entry.offset_seconds
-        ],
-        default=0,
-    )
-    pixels = max(40, places - max(room, _RIGHT)) / end
+    changes = [next(entries) for _, entries in groupby(states, lambda entry: entry.status)]
+    offsets = {*(entry.offset_seconds for entry in states), detail.window_seconds}
+    end = max(offsets) * 1.02
+    pixels = _pixels_per_second(changes, end, width)
 
     def x(seconds: float) -> float:
         return round(_LEFT + min(seconds, end) * pixels, 2)
 
-    # Each label gets the first level below the bar where it fits, from the right to the left: the line from
-    # the bar to a label then never crosses another label.
-    levels: list[int] = []
-    starts: list[float] = []  # of the leftmost label, by level
-    for entry in reversed(changes):
-        start = x(entry.offset_seconds)
-        fits = (level for level, other in enumerate(starts) if start + _text_width(entry.status) <= other)
-        level = next(fits, len(starts))
-        starts[: level + 1] = [start] * (level + 1)
-        levels.insert(0, level)
-
-    deposits: dict[int, list[tuple[TimelineEntry, bool]]] = {}  # with whether there is room for its caption
     numbers = [*dict.fromkeys(entry.deposit for entry in states if entry.deposit)]
-    for number in numbers[:_MAX_DEPOSITS]:
-        own = [entry for entry in states if entry.deposit == number]
-        last = x(own[-1].offset_seconds) - (34 if own[-1].deposit_status == DepositStatus.REJECTED else 8)
-        free = 0.0
-        deposits[number] = []
-        for entry in own:
-            at = x(entry.offset_seconds)
-            has_room = entry is own[-1] or free <= at <= last - 12
-            free = at + 16 if has_room else free
-            deposits[number].append((entry, has_room))
-
-    # The reads of each state are spread over the time that it was shown: the journal knows no more.
-    marks: list[tuple[TimelineEntry, ReadCount, list[float], int]] = []
-    ends = [*(entry.offset_seconds for entry in states[1:]), age]
-    for counted, entry, until in zip(seen, states, ends, strict=False):
-        start, total = entry.offset_seconds, sum(counted)
-        drawn, lasted = min(total, _MAX_MARKS), max(0, min(age, until) - start)
-        reads = [max(x(0) + 4, x(start + (mark + 0.5) / drawn * lasted)) for mark in range(drawn)]
-        marks.append((entry, counted, reads, -(-drawn * counted.failures // (total or 1))))
-
-    axis: list[tuple[float, float, str]] = []  # seconds, place, and the anchor of the caption, if it has room
-    free = 0.0
-    for offset in sorted({*(entry.offset_seconds for entry in states), detail.window_seconds}):
-        at, anchor = x(offset), ""
-        if at >= free:
-            free = at + _text_width(f"{format_seconds(offset)} s") + 4
-            anchor = "end" if free > width else "start"
-        axis.append((offset, at, anchor))
-
+    deposits = [
+        (number, _captions([entry for entry in states if entry.deposit == number], x))
+        for number in numbers[:_MAX_DEPOSITS]
+    ]
+    ends = [*(entry.offset_seconds for entry in changes[1:]), end]
     return {
         "x": x,
         "width": width,
@@ -132,15 +88,76 @@ def timeline_picture(
         "pixels": pixels,
         "next": next((entry for entry in states if not entry.reached), None),
         "status": [entry.status for entry in states if entry.reached][-1],
-        "statuses": [
-            *zip(changes, [*(entry.offset_seconds for entry in changes[1:]), end], levels, strict=True)
-        ],
-        "deposits": deposits.items(),
+        "statuses": [*zip(changes, ends, _label_levels(changes, x), strict=True)],
+        "deposits": deposits,
         "more_deposits": max(0, len(numbers) - _MAX_DEPOSITS),
         "total": ReadCount(*(sum(one) for one in zip(*seen, strict=True))) if seen else None,
-        "marks": marks,
-        "axis": axis,
+        "marks": _marks(states, seen, age, x),
+        "axis": _axis(offsets, width, x),
     }
+
+
+def _pixels_per_second(changes: Iterable[TimelineEntry], end: float, width: int) -> float:
+    """The scale that leaves room for the last labels to the right of the end."""
+    places = width - _LEFT
+    rooms = (
+        places - (places - _text_width(entry.status)) / (entry.offset_seconds / end)
+        for entry in changes
+        if entry.offset_seconds
+    )
+    return max(40, places - max(_RIGHT, *rooms)) / end
+
+
+def _label_levels(changes: Sequence[TimelineEntry], x: _Place) -> Sequence[int]:
+    """The first level below the bar where each label fits, found from the right to the left: the line from
+    the bar to a label then never crosses another label.
+    """
+    levels: list[int] = []
+    starts: list[float] = []  # of the leftmost label, by level
+    for entry in reversed(changes):
+        start = x(entry.offset_seconds)
+        fits = (level for level, other in enumerate(starts) if start + _text_width(entry.status) <= other)
+        level = next(fits, len(starts))
+        starts[: level + 1] = [start] * (level + 1)
+        levels.insert(0, level)
+    return levels
+
+
+def _captions(entries: Sequence[TimelineEntry], x: _Place) -> Sequence[tuple[TimelineEntry, bool]]:
+    """The entries of a deposit, each with whether there is room for its caption."""
+    final, free, captions = entries[-1], 0.0, []
+    last = x(final.offset_seconds) - (34 if final.deposit_status == DepositStatus.REJECTED else 8)
+    for entry in entries:
+        at = x(entry.offset_seconds)
+        has_room = entry is final or free <= at <= last - 12
+        free = at + 16 if has_room else free
+        captions.append((entry, has_room))
+    return captions
+
+
+def _marks(
+    states: Sequence[TimelineEntry], seen: Iterable[ReadCount], age: float, x: _Place
+) -> Iterator[tuple[TimelineEntry, ReadCount, Sequence[float], int]]:
+    """The places of the reads of each state, and how many of them failed. They are spread over the time that
+    the state was shown: the journal knows no more.
+    """
+    ends = [*(entry.offset_seconds for entry in states[1:]), age]
+    for counted, entry, until in zip(seen, states, ends, strict=False):
+        start, total = entry.offset_seconds, sum(counted)
+        drawn, lasted = min(total, _MAX_MARKS), max(0, min(age, until) - start)
+        reads = [max(x(0) + 4, x(start + (mark + 0.5) / drawn * lasted)) for mark in range(drawn)]
+        yield entry, counted, reads, -(-drawn * counted.failures // (total or 1))
+
+
+def _axis(offsets: Iterable[float], width: int, x: _Place) -> Iterator[tuple[float, float, str]]:
+    """Seconds, their place, and the anchor of their caption if there is room for it."""
+    free = 0.0
+    for offset in sorted(offsets):
+        at, anchor = x(offset), ""
+        if at >= free:
+            free = at + _text_width(f"{format_seconds(offset)} s") + 4
+            anchor = "end" if free > width else "start"
+        yield offset, at, anchor
 
 
 def _text_width(text: str) -> float:
