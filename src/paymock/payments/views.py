@@ -152,7 +152,7 @@ def reachability(
 
 
 def listed_scenario(scenario: Scenario) -> ListedScenario:
-    """The scenario with what it leads to, for a due of EXAMPLE_DUE raw units."""
+    """The scenario with what it leads to."""
     states = example_states(scenario)
     return ListedScenario(
         **asdict(course_of(scenario)),

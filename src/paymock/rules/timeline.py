@@ -182,59 +182,6 @@ def changed_deposit(before: State, after: State) -> int | None:
     return next((number for number, (old, new) in enumerate(pairs) if old != new), None)
 
 
-def describe_change(before: State, after: State) -> str:
-    number = changed_deposit(before, after)
-    if number is None:
-        return after.status
-    deposit = after.deposits[number]
-    change = "Confirmations" if number < len(before.deposits) else "Deposit observed, confirmations"
-    new_status = f": {after.status}" if after.status is not before.status else ""
-    return f"{change} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, {deposit.status}{new_status}"
-
-
-EXAMPLE_DUE = 1_000_000
-"""The raw units due in the payment whose timeline stands for those of a scenario."""
-
-
-def example_states(scenario: Scenario) -> tuple[State, ...]:
-    """The states of a payment of EXAMPLE_DUE raw units in `scenario`."""
-    return simulate(scenario, EXAMPLE_DUE, "USDC")
-
-
-def scenario_hint(name: str, scenarios: Collection[str]) -> str:
-    """What was probably meant by a name that is none of `scenarios`, or the empty string."""
-    word = name.lower()[:64]
-    word = "happy_path" if word in ("success", "paid", "ok") else word
-    for scenario in SCENARIOS.values():
-        if any(state.status == word for state in example_states(scenario)):
-            return f"a payment becomes `{word}` in {scenario.name}"
-    nearest = [name for name in scenarios if word in name] if len(word) > 2 else []
-    nearest = nearest or get_close_matches(word, scenarios, 1, cutoff=0.5)
-    return f"the nearest is {' or '.join(nearest)}" if nearest else ""
-
-
-class ScenarioSummary(NamedTuple):
-    """A scenario, its final status, the seconds from creation to it, and what it simulates."""
-
-    name: str
-    final_status: str
-    after_seconds: float
-    description: str
-
-    @property
-    def after(self) -> str:
-        return f"{self.after_seconds} s"
-
-
-@lru_cache(maxsize=256)  # those of a server; a long one takes milliseconds
-def summarize(scenario: Scenario) -> ScenarioSummary:
-    """A row of the scenario table. Specification: "Scenarios"."""
-    states = example_states(scenario)
-    final = next(state for state in states if state.status is states[-1].status)
-    seconds = final.at / 1000 if final.at % 1000 else final.at // 1000
-    return ScenarioSummary(scenario.name, final.status, seconds, scenario.simulates)
-
-
 class EventKind(IntEnum):
     """Kinds of events, in the order in which simultaneous events are handled: funds that become final exactly
     when the payment window closes are in time, a transfer that is observed exactly then is late.
@@ -355,3 +302,55 @@ _TRANSITIONS: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]]
     EventKind.PAYMENT_WINDOW_CLOSED: _payment_window_closed,
     EventKind.TRANSFER_OBSERVED: _transfer_observed,
 }
+
+
+# Texts about timelines
+
+
+def describe_change(before: State, after: State) -> str:
+    number = changed_deposit(before, after)
+    if number is None:
+        return after.status
+    deposit = after.deposits[number]
+    change = "Confirmations" if number < len(before.deposits) else "Deposit observed, confirmations"
+    new_status = f": {after.status}" if after.status is not before.status else ""
+    return f"{change} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, {deposit.status}{new_status}"
+
+
+def example_states(scenario: Scenario) -> tuple[State, ...]:
+    """The states of the payment that stands for all of a scenario: of 1,000,000 raw units."""
+    return simulate(scenario, 1_000_000, "USDC")
+
+
+def scenario_hint(name: str, scenarios: Collection[str]) -> str:
+    """What was probably meant by a name that is none of `scenarios`, or the empty string."""
+    word = name.lower()[:64]
+    word = "happy_path" if word in ("success", "paid", "ok") else word
+    for scenario in SCENARIOS.values():
+        if any(state.status == word for state in example_states(scenario)):
+            return f"a payment becomes `{word}` in {scenario.name}"
+    nearest = [name for name in scenarios if word in name] if len(word) > 2 else []
+    nearest = nearest or get_close_matches(word, scenarios, 1, cutoff=0.5)
+    return f"the nearest is {' or '.join(nearest)}" if nearest else ""
+
+
+class ScenarioSummary(NamedTuple):
+    """A scenario, its final status, the seconds from creation to it, and what it simulates."""
+
+    name: str
+    final_status: str
+    after_seconds: float
+    description: str
+
+    @property
+    def after(self) -> str:
+        return f"{self.after_seconds} s"
+
+
+@lru_cache(maxsize=256)  # those of a server; a long one takes milliseconds
+def summarize(scenario: Scenario) -> ScenarioSummary:
+    """A row of the scenario table. Specification: "Scenarios"."""
+    states = example_states(scenario)
+    final = next(state for state in states if state.status is states[-1].status)
+    seconds = final.at / 1000 if final.at % 1000 else final.at // 1000
+    return ScenarioSummary(scenario.name, final.status, seconds, scenario.simulates)
