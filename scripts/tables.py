@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
+from paymock.payments.views import listed_scenario
 from paymock.rules.faults import FAULT_ROWS
 from paymock.rules.scenarios import (
     DEFAULT_SCENARIO,
@@ -12,7 +12,7 @@ from paymock.rules.scenarios import (
     DepositStatus,
     PaymentStatus,
 )
-from paymock.rules.timeline import describe_change, example_states, summarize
+from paymock.rules.timeline import summarize
 
 _STATUS = re.compile(rf"\b({'|'.join([*PaymentStatus, *DepositStatus])})\b")
 
@@ -33,10 +33,10 @@ def scenario_table() -> str:
 
 def timing_table() -> str:
     """Specification: "Happy-path timing"."""
-    states = example_states(SCENARIOS[DEFAULT_SCENARIO])
-    changes = [(describe_change(before, state), state.at) for before, state in pairwise(states)]
-    steps = [(f"Created: {states[0].status}", 0), *changes, ("Expiry scenarios expire", PAYMENT_WINDOW)]
-    rows = [(_STATUS.sub(r"`\1`", step), f"{at / 1000:g} s") for step, at in steps]
+    created, *later = listed_scenario(SCENARIOS[DEFAULT_SCENARIO]).timeline
+    changes = [(one.event, one.offset_seconds) for one in later]
+    steps = [(f"Created: {created.status}", 0), *changes, ("Expiry scenarios expire", PAYMENT_WINDOW / 1000)]
+    rows = [(_STATUS.sub(r"`\1`", step), f"{seconds:g} s") for step, seconds in steps]
     return markdown(("Step", "After creation"), rows)
 
 

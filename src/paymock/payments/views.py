@@ -4,6 +4,7 @@ object".
 """
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -11,22 +12,8 @@ from msgspec.structs import asdict
 from paymock.payments.creation import DEFAULT_LIFETIME
 from paymock.payments.records import EndpointRecord, PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
-from paymock.rules.scenarios import (
-    CONFIRMATIONS_REQUIRED,
-    PaymentStatus,
-    Scenario,
-    scenario_of,
-)
-from paymock.rules.timeline import (
-    State,
-    Transfer,
-    changed_deposit,
-    describe_change,
-    example_states,
-    scenario_timeline,
-    simulate,
-    visible,
-)
+from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PaymentStatus, Scenario, scenario_of
+from paymock.rules.timeline import State, Transfer, example_states, scenario_timeline, simulate, visible
 from paymock.rules.times import LATEST, to_rfc3339
 from paymock.schemas.control import ListedScenario, ScenarioChange
 from paymock.schemas.public import (
@@ -163,15 +150,20 @@ def listed_scenario(scenario: Scenario) -> ListedScenario:
 
 def change(previous: State | None, state: State) -> ScenarioChange:
     """What happens between two consecutive states; `previous` is None for the creation."""
-    number = None if previous is None else changed_deposit(previous, state)
-    deposit = None if number is None else state.deposits[number]
+    earlier, event = (previous.deposits, str(state.status)) if previous else ((), "Created")
+    pairs = enumerate(zip_longest(earlier, state.deposits))
+    number, deposit = next(((number, new) for number, (old, new) in pairs if old != new), (0, None))
+    if deposit:
+        event = "Confirmations" if number < len(earlier) else "Deposit observed, confirmations"
+        event += f" {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, {deposit.status}"
+        event += f": {state.status}" if previous and previous.status is not state.status else ""
     return ScenarioChange(
         offset_seconds=state.at / 1000,
-        event="Created" if previous is None else describe_change(previous, state),
+        event=event,
         status=state.status,
-        deposit=None if number is None else number + 1,
-        confirmations=None if deposit is None else deposit.confirmations,
-        deposit_status=None if deposit is None else deposit.status,
+        deposit=number + 1 if deposit else None,
+        confirmations=deposit.confirmations if deposit else None,
+        deposit_status=deposit.status if deposit else None,
     )
 
 

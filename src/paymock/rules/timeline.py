@@ -14,7 +14,6 @@ from difflib import get_close_matches
 from enum import IntEnum, auto
 from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
-from itertools import zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -176,12 +175,6 @@ def visible(states: Sequence[State]) -> list[State]:
     return [*{state.at: state for state in states}.values()]
 
 
-def changed_deposit(before: State, after: State) -> int | None:
-    """The number, from 0, of the deposit that differs between two consecutive states; None if none does."""
-    pairs = zip_longest(before.deposits, after.deposits)
-    return next((number for number, (old, new) in enumerate(pairs) if old != new), None)
-
-
 class EventKind(IntEnum):
     """Kinds of events, in the order in which simultaneous events are handled: funds that become final exactly
     when the payment window closes are in time, a transfer that is observed exactly then is late.
@@ -304,17 +297,7 @@ _TRANSITIONS: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]]
 }
 
 
-# Texts about timelines
-
-
-def describe_change(before: State, after: State) -> str:
-    number = changed_deposit(before, after)
-    if number is None:
-        return after.status
-    deposit = after.deposits[number]
-    change = "Confirmations" if number < len(before.deposits) else "Deposit observed, confirmations"
-    new_status = f": {after.status}" if after.status is not before.status else ""
-    return f"{change} {deposit.confirmations}/{CONFIRMATIONS_REQUIRED}, {deposit.status}{new_status}"
+# What leads where, for people
 
 
 def example_states(scenario: Scenario) -> tuple[State, ...]:
