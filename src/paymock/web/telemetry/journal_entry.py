@@ -3,7 +3,7 @@
 from paymock.app.journal import Journal, StoredEntry, encode_entry
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.public import CREATE_PAYMENT, Problem
+from paymock.schemas.public import CREATE_PAYMENT, ErrorDetail, Problem
 from paymock.web.responses import OperationResponse
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.exchange import Exchange
@@ -11,23 +11,14 @@ from paymock.web.telemetry.exchange import Exchange
 MAX_DETAILS = 5
 """How many problems of a refused body an entry holds."""
 
-
 _FETCH_SITES = (b"cross-site", b"same-origin", b"same-site", b"none")
 
 
 def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox: str) -> bytes:
     """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
-    response, payment, seen = exchange.response, exchange.payment, exchange.seen
-    target = response.target if isinstance(response, OperationResponse) else None
-    refusal, mask = exchange.refusal, log.without_secrets
-    payment_id, order_id, lead = exchange.payment_id, exchange.order_id, None
-    if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):
-        payment_id = None
-    if target is not None:
-        order_id, lead = target.order_id or order_id, target.ahead
-    if payment is not None:
-        payment_id, order_id, lead = payment_id or payment.id, payment.order_id, payment.ahead
-    details = (refusal and refusal.details) or []
+    response, seen, refusal, mask = exchange.response, exchange.seen, exchange.refusal, log.without_secrets
+    payment_id, order_id, lead = _subject(exchange, refusal)
+    problems = refusal.details[:MAX_DETAILS] if refusal and refusal.details else ()
     order_id = log.masked_order(order_id) if order_id else None
     key, key_hash = None, b""
     if order_id and exchange.idempotency_key and exchange.operation == CREATE_PAYMENT:
@@ -40,10 +31,7 @@ def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox
             status=0 if response.dropped else response.status,
             error=response.error,
             message=mask(refusal.message) if refusal else None,
-            details=[
-                Problem(field=mask(problem.field), message=mask(problem.message))
-                for problem in details[:MAX_DETAILS]
-            ],
+            details=[Problem(field=mask(one.field), message=mask(one.message)) for one in problems],
             payment_id=payment_id,
             idempotency=exchange.idempotency,
             request_id=exchange.id,
@@ -61,3 +49,15 @@ def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox
             key_hash=key_hash,
         )
     )
+
+
+def _subject(exchange: Exchange, refusal: ErrorDetail | None) -> tuple[str | None, str | None, int | None]:
+    """The ids of the payment and the order of a request, and how far the payment is ahead of its sandbox."""
+    response, payment = exchange.response, exchange.payment
+    payment_id, order_id = exchange.payment_id, exchange.order_id
+    if payment is not None:
+        return payment_id or payment.id, payment.order_id, payment.ahead
+    if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):
+        payment_id = None
+    target = response.target if isinstance(response, OperationResponse) else None
+    return (payment_id, target.order_id or order_id, target.ahead) if target else (payment_id, order_id, None)
