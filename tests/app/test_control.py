@@ -40,7 +40,7 @@ async def test_what_takes_long_is_done_in_turns(monkeypatch: pytest.MonkeyPatch)
     [*listed] = (await app.control.payments(SANDBOX, ListPayments())).data
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: app.control.payments(SANDBOX, ListPayments(limit=30)),
-        lambda: app.control.status_counts(SANDBOX, PaymentFilter()),
+        lambda: app.control.status_counts(SANDBOX, ListPayments()),
         lambda: app.control.payments(SANDBOX, ListPayments(status=PaymentStatus.FAILED)),
         lambda: app.control.journal.newest(SANDBOX, ListRequests(limit=30)),
         lambda: app.control.story(SANDBOX, ReadStory()),

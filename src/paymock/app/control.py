@@ -262,8 +262,9 @@ class ControlService:
         cursors = [str(position + 1) for position, _ in found[query.limit : query.limit + 1]]
         return [payment for _, payment in found[: query.limit]], next(iter(cursors), None), total
 
-    async def status_counts(self, sandbox: str, wanted: PaymentFilter) -> Counter[PaymentStatus]:
-        """Return how many of the newest MAX_COUNTED payments have each status, of those that match."""
+    async def status_counts(self, sandbox: str, query: schemas.ListPayments) -> Counter[PaymentStatus]:
+        """Count the newest MAX_COUNTED payments that match by status, whichever status `query` names."""
+        wanted = PaymentFilter(None, query.scenario, query.order_id, query.search)
         page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, wanted)
         return Counter(await in_slices(payment.status for _, payment in page.payments))
 

@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from paymock.app.control import MAX_COUNTED, ControlService
 from paymock.app.journal import without_times
-from paymock.app.lookup import PaymentFilter
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.http.routing import METHODS, Handler
@@ -116,14 +115,10 @@ class Fragments:
         }
 
     async def payments(self, request: Request) -> Response:
-        """Answer with a page of the list of payments, which takes the query of `GET /_mock/payments`, and how
-        many payments have each status.
-        """
+        """A page of the list, for the query of `GET /_mock/payments`; and the counts, with the first one."""
         query = parse_query(request, _parse_payments)
         found, next_cursor, total = await self._control.snapshots(request.sandbox, query)
-        others = PaymentFilter(None, query.scenario, query.order_id, query.search)
-        is_first = query.cursor is None
-        counts = await self._control.status_counts(request.sandbox, others) if is_first else None
+        counts = await self._control.status_counts(request.sandbox, query) if query.cursor is None else None
         rows = []
         for payment in found:
             await yield_turn()
@@ -143,7 +138,7 @@ class Fragments:
             next_cursor=next_cursor,
             total=total,
             status=query.status,
-            is_filtered=any(others) or query.status,
+            is_filtered=any((query.status, query.scenario, query.order_id, query.search)),
             counts=counts,
             counted=MAX_COUNTED,
             chains=self._catalog.chains,
