@@ -56,13 +56,11 @@ class PaymentsService:
         self._sandboxes = sandboxes
 
     def chains(self) -> ChainList:
-        """Return the supported chains. Specification: "GET /v1/chains"."""
+        """Specification: "GET /v1/chains"."""
         return ChainList(data=list(self._catalog.chains.values()))
 
     def assets(self, chain: str) -> AssetList:
-        """Return the assets of a chain. Raises PaymockError `chain_not_found`. Specification: "GET
-        /v1/chains/{chain}/assets".
-        """
+        """Raises PaymockError `chain_not_found`. Specification: "GET /v1/chains/{chain}/assets"."""
         assets = self._catalog.assets(chain)
         if assets is None:
             raise PaymockError("chain_not_found")
@@ -104,9 +102,7 @@ class PaymentsService:
         return PaymentCreation(payment, created.record.scenario, created.replayed, key_expired, status)
 
     async def payment(self, sandbox: str, payment_id: str) -> RenderedPayment:
-        """Return the payment in its current state. Raises PaymockError `payment_not_found`. Specification:
-        "GET /v1/payments/{payment_id}" and the attempts.
-        """
+        """Raises PaymockError `payment_not_found`. Specification: "GET /v1/payments/{payment_id}"."""
         payment = await find_payment(self._sandboxes, sandbox, payment_id)
         if payment.timeline.scripted is None:
             await yield_turn()
@@ -117,8 +113,7 @@ class PaymentsService:
     ) -> tuple[CreatedWebhookEndpoint, bool, bool]:
         """Return the endpoint as it was created, with its secret, whether this request repeats an earlier
         one, and whether the real service has forgotten its key. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`, or the idempotency conflict; and RuleFound. Specification: "POST
-        /v1/webhooks".
+        `capacity_exceeded`, or the idempotency conflict; and RuleFound. Specification: "POST /v1/webhooks".
         """
 
         def new(token: str, snapshot: SandboxSnapshot) -> _NewEndpoint:

@@ -21,9 +21,7 @@ _check_endpoint = checker_for(CreateWebhookEndpoint)
 
 
 class CreationContext(msgspec.Struct, frozen=True):
-    """What a record contains besides the request. `now` is in milliseconds since the epoch, and so is `real`,
-    the time of the system.
-    """
+    """What a record contains besides the request. `now` and `real`, the system's time: milliseconds."""
 
     token: str
     fingerprint: bytes
@@ -90,9 +88,7 @@ def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps
 
 
 def create_endpoint_record(body: Any, token: str, fingerprint: bytes, now: int) -> EndpointRecord:
-    """The record of a new webhook endpoint for `body`, a decoded JSON value, at `now`, in milliseconds since
-    the epoch. Raises PaymockError `validation_failed` with every problem of the body.
-    """
+    """`now`: milliseconds since the epoch. Raises PaymockError `validation_failed` with every problem."""
     request = validate(_check_endpoint, body, CreateWebhookEndpoint)
     return EndpointRecord(
         token=token,

@@ -144,7 +144,6 @@ class ScenarioTimeline:
         return self._starts[index], self._starts[index + 1] if index + 1 < len(self._starts) else math.inf
 
     def state(self, index: int, due: int, other_asset: str) -> State:
-        """The state with this index of a payment of `due` raw units."""
         state = self.outline[index]
         if not state.deposits:
             return state
@@ -156,7 +155,6 @@ class ScenarioTimeline:
         return State(state.at, state.status, tuple(deposits))
 
     def states(self, due: int, other_asset: str) -> tuple[State, ...]:
-        """Every state of a payment of `due` raw units, in order."""
         return tuple([self.state(index, due, other_asset) for index in range(len(self.outline))])
 
 
@@ -318,7 +316,7 @@ def scenario_hint(name: str, scenarios: Collection[str]) -> str:
 
 
 class ScenarioSummary(NamedTuple):
-    """A scenario, its final status, the seconds from creation to it, and what it simulates."""
+    """What a scenario leads to."""
 
     name: str
     final_status: str

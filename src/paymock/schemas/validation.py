@@ -5,7 +5,7 @@ The types are the only declaration: they define structure, lengths and enumerati
 `Meta(extra={"check": function})` adds what a type cannot express. There are two ways through them, which
 must agree: a *converter*, fast, decides whether a value is valid and makes the struct; a *checker*, slow,
 lists what is wrong with an invalid value. msgspec's own decoder stops at the first problem, so that a
-developer would learn of one mistake at a time.
+developer would learn of one mistake at a time. To make either is slow: do it once for a type.
 """
 
 import operator
@@ -53,9 +53,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?")
 
 
 def validate(check: Checker, body: Any, wire_type: type[T]) -> T:
-    """`body`, a decoded JSON value, as `wire_type`, whose checker is `check`. Raises PaymockError
-    `validation_failed`.
-    """
+    """A decoded JSON value as `wire_type`. Raises PaymockError `validation_failed`."""
     problems: Problems = {}
     check(body, "", problems)
     if problems:
@@ -64,9 +62,7 @@ def validate(check: Checker, body: Any, wire_type: type[T]) -> T:
 
 
 class QueryParser(Generic[Q]):
-    """Makes a `query_type` of the parameters of a query, of which `names` are known. Make it once and keep
-    it.
-    """
+    """Makes a `query_type` of the parameters of a query, of which `names` are known."""
 
     def __init__(self, query_type: type[Q]) -> None:
         self._query_type, self._check = query_type, checker_for(query_type)
@@ -121,9 +117,7 @@ def validation_failed(problems: Problems) -> PaymockError:
 
 
 def converter_for(wire_type: type[T]) -> Callable[[Any], T | None]:
-    """A function that converts a decoded JSON value to `wire_type`, or returns None where `checker_for` may
-    find problems. Make it once and keep it.
-    """
+    """Converts a decoded JSON value to `wire_type`; returns None where `checker_for` may find problems."""
     find_problem = _find_check(inspect.type_info(wire_type))
 
     def convert(value: Any) -> T | None:
@@ -177,9 +171,7 @@ def _member_checks(info: inspect.StructType) -> Iterator[tuple[str, Check]]:
 
 
 def checker_for(wire_type: Any) -> Checker:
-    """The checker of `wire_type`. Make it once and keep it. Raises TypeError for a type that schemas do not
-    use.
-    """
+    """Raises TypeError for a type that schemas do not use."""
     return _checker(inspect.type_info(wire_type))
 
 

@@ -40,9 +40,7 @@ def security_headers(frame_ancestors: str = "'none'", images: str = "'self'") ->
 
 @cache
 def static_path() -> str:
-    """Return the address of the scripts and styles of the pages. It changes with them, so that
-    browsers keep them without asking again.
-    """
+    """The address of scripts and styles. It changes with them: browsers keep them without asking again."""
     digest = hashlib.sha256()
     for file in sorted(_STATIC.iterdir()):
         digest.update(file.read_bytes())
