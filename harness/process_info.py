@@ -70,8 +70,3 @@ class ProcessTree:
     def megabytes(self) -> float:
         """Resident memory of all processes."""
         return sum(map(resident_bytes, self.pids)) / 1e6
-
-    @property
-    def open_files(self) -> int:
-        """Open file descriptors of all processes."""
-        return sum(map(count_open_files, self.pids))

@@ -63,3 +63,14 @@ def test_a_million_keys_without_payments_take_less_than_200_mb(served: ServerPro
     )
     base = process_info.resident_bytes(served.process.pid)
     assert base + 10**6 * each < 200e6
+
+
+def test_requests_that_store_nothing_take_less_than_50_bytes(served: ServerProcess) -> None:
+    each = growth(
+        served,
+        5_000,
+        *(("GET", path, 200) for path in ("/v1/chains", "/_mock/requests?limit=1", "/swagger/", "/livez")),
+        *(("GET", "/nowhere", 404), ("DELETE", "/v1/payments", 405), ("POST", "/v1/webhooks", 400)),
+        keys=1,
+    )
+    assert each < 50

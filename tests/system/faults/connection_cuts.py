@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.polling import wait_until
+from harness.process_info import count_open_files
 from harness.redis_engine import DURABLE, redis_server
 from harness.tcp_proxy import PASS_THROUGH, Behavior, Mode, tcp_proxy
 from tests.support.client import fresh_key
@@ -107,8 +108,11 @@ def cut_connections(name: str, rounds: int, seconds: float, folder: Path) -> Res
         closing(Client(api_key, History())) as prober,
     ):
         url = server.url
+        prober.ready(url)
+        files = count_open_files(server.pids[0])
         for _ in range(rounds):
             cut_once()
+        wait_until(lambda: count_open_files(server.pids[0]) <= files)
         events = history.since()
         result.counts["stored"] = stored_unseen(events)
         replay(result, [url], api_key, history, acknowledged(events))

@@ -1,1 +1,0 @@
-"""Mixed load with faults for a long time, to find leaks."""
