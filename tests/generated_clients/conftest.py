@@ -31,7 +31,6 @@ class Workspace:
             "PATH": os.pathsep.join(path),
             "PYTHON": f"{tools}/bin/python",
             "PYTHONPATH": "",
-            "REDOCLY_TELEMETRY": "off",
         }
 
     def run(self, command: str, **variables: str) -> str:

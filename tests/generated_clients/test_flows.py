@@ -50,7 +50,6 @@ CLIENTS = {
         "go mod init gopkg.in/validator.v2 && cd .. && go build -o flow .",
         "./flow",
     ),
-    "hey_api": Client(":", "openapi-ts --no-log-file && tsc", "node build/flow.js"),
     "java": Client(
         openapi_generator(
             "java --library native",
@@ -60,12 +59,6 @@ CLIENTS = {
         "java Flow",
     ),
     "openapi_fetch": Client("openapi-typescript $package.yaml -o $package.d.ts", "tsc", "node build/flow.js"),
-    "openapi_python_client": Client(
-        "openapi-python-client generate --fail-on-warning --meta none --path $package.yaml "
-        "--output-path $package",
-        MYPY,
-        "python flow.py",
-    ),
     "php": Client(
         openapi_generator("php", "invokerPackage=$package"),
         "find . -path './*/lib/*' -name '*.php' -exec php --syntax-check {} +",
@@ -75,9 +68,6 @@ CLIENTS = {
         openapi_generator("python", "packageName=$package,generateSourceCodeOnly=true", output="."),
         MYPY,
         "python flow.py",
-    ),
-    "typescript_fetch": Client(
-        openapi_generator("typescript-fetch", "importFileExtension=.js"), "tsc", "node build/flow.js"
     ),
 }
 """The commands by the folder of the program."""
@@ -111,9 +101,6 @@ SEEN = {
 scenario of a payment that was created without the header, after an override.
 """
 
-BASE_URLS_OF_THE_USER = {"openapi_fetch", "openapi_python_client"}
-"""Clients that have no base URL of their own."""
-
 INVENTED = re.compile(r"\d$|Type\d|Inner|Inline|AnyOf|OneOf|AllOf")
 """Names that a generator makes up for schemas without names, or for two of the same name."""
 
@@ -132,8 +119,8 @@ def test_a_generated_client_goes_through_the_life_of_a_payment(
     workspace.run(client.build)
     seen = json.loads(workspace.run(client.run, PAYMOCK_URL=shared_server.url, PAYMOCK_API_KEY=api.api_key))
 
-    defaults = seen.pop("defaults", None)
-    assert defaults == (None if name in BASE_URLS_OF_THE_USER else [shared_server.url] * len(PACKAGES))
+    if name != "openapi_fetch":  # which has no base URL of its own
+        assert seen.pop("defaults") == [shared_server.url] * len(PACKAGES)
     assert seen == SEEN
     assert not invented_names(workspace.folder)
 
@@ -178,14 +165,11 @@ def invented_names(folder: Path) -> set[str]:
     declared = re.compile(
         r"^(?:export )?(?:public )?(?:class|enum|interface|struct|type) (\w+)", re.MULTILINE
     )
-    sources = [
-        path for package in PACKAGES for path in folder.glob(f"{package}*/**/*") if "model" in str(path)
-    ]
-    sources += folder.glob("*/types.gen.ts")
+    sources = [path for package in PACKAGES for path in folder.glob(f"{package}*/**/*")]
     return {
         name
         for path in sources
-        if path.is_file()
+        if "model" in str(path) and path.is_file()
         for name in declared.findall(path.read_text(encoding="utf-8"))
         if INVENTED.search(name)
     }

@@ -62,6 +62,15 @@ def test_every_example_fits_its_schema(promises: Contract, operation: Json) -> N
             validator.validate(promises.resolve(example)["value"])
 
 
+@each_document
+def test_every_example_of_a_property_fits_its_schema(promises: Contract) -> None:
+    for schema in promises.components["schemas"].values():
+        for property_schema in schema.get("properties", {}).values():
+            validator = Draft202012Validator({**property_schema, "components": promises.components})
+            for example in property_schema.get("examples", ()):
+                validator.validate(example)
+
+
 def test_the_service_has_the_operations_of_the_specification_and_no_others() -> None:
     assert {(method, path) for method, path, _ in PUBLIC.operations()} == SPECIFIED
 
