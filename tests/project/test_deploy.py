@@ -33,9 +33,7 @@ from tests.support.snippets import write_files
 
 
 @contextmanager
-def balanced(
-    folder: Path, servers: list[ServerProcess], path: str = "", *, several_stores: bool = False
-) -> Iterator[str]:
+def balanced(folder: Path, servers: list[ServerProcess], *, several_stores: bool = False) -> Iterator[str]:
     """The URL of nginx before the servers, with the configuration of the documentation."""
     text = markdown.read("deploy/nginx.conf")
     if several_stores:
@@ -47,7 +45,6 @@ def balanced(
     documented = [*dict.fromkeys(re.findall(r"10\.0\.\d+\.\d+:8402", text))]
     for address, server in zip(documented, servers, strict=True):
         text = text.replace(address, f"127.0.0.1:{server.port}")
-    text = text.replace("location /", f"location {path}/")
     configuration = folder / "nginx.conf"
     paths = "".join(
         f"{kind}_temp_path {folder / kind};" for kind in ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
@@ -59,7 +56,7 @@ def balanced(
     command = ["nginx", "-p", str(folder), "-c", str(configuration), "-e", str(folder / "log")]
     with subprocess.Popen(command) as process:
         try:
-            url = f"http://127.0.0.1:{port}{path}"
+            url = f"http://127.0.0.1:{port}"
             wait_until(lambda: _answers(url))
             yield url
         finally:
@@ -168,31 +165,6 @@ def test_each_key_stays_with_one_of_several_stores(tmp_path: Path) -> None:
         deployment.servers[0].process.kill()
         replies = [create(client, "order-1001-payment").status_code for client in clients]
         assert replies == [502 if place == [200, 404] else 201 for place in places]
-
-
-@pytest.mark.nginx
-@pytest.mark.nightly
-def test_pages_work_under_a_path(tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
-    from tests.support.browser import chromium
-    from tests.web.pages.browser.steps import Tab
-
-    with (
-        server_process(tmp_path, "--root-path", "/paymock") as server,
-        balanced(tmp_path, [server, server], "/paymock") as url,
-        chromium() as browser,
-    ):
-        tab = Tab(browser.new_page(), url, "mk_test_demo").open()
-        tab.page.get_by_role("button", name="New payment…").click()
-        tab.page.get_by_role("button", name="Create", exact=True).click()
-        expect(tab.page).to_have_url(re.compile(f"{url}/payments/pay_[a-z2-7]+"))
-        expect(tab.status).to_have_text("awaiting_payment")
-        tab.page.get_by_role("link", name="Open checkout").click()
-        expect(tab.page.get_by_role("heading", level=1)).to_contain_text("Waiting for your payment")
-        tab.page.goto(f"{url}/swagger/control/")
-        expect(tab.page.locator(".opblock").first).to_be_visible()
-        assert (tab.foreign(), tab.complaints()) == ([], [])
 
 
 def test_each_metric_of_an_alert_is_one_that_there_is() -> None:

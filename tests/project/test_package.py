@@ -4,11 +4,9 @@ come out the same wherever and whenever they are built. scripts/release builds a
 
 import os
 import shutil
-import site
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -105,31 +103,6 @@ def test_the_source_distribution_holds_the_project_and_nothing_else(built: Built
             assert file is not None
             assert file.read() == (markdown.ROOT / name).read_bytes(), name
             assert members[name].mode == (0o755 if os.access(markdown.ROOT / name, os.X_OK) else 0o644), name
-
-
-USE = """
-from paymock.testing import Sandbox
-
-
-def test_a_payment_is_completed(paymock: Sandbox) -> None:
-    paymock.advance(45)
-"""
-
-
-def test_the_types_come_with_the_wheel(built: Built, tmp_path: Path) -> None:
-    venv.create(tmp_path / "environment")
-    python = str(tmp_path / "environment" / "bin" / "python")
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index")
-    subprocess.run([*pip, built.wheel], check=True)
-    [packages] = (tmp_path / "environment").glob("lib/python*/site-packages")
-    (packages / "borrowed.pth").write_text("\n".join(site.getsitepackages()))  # what paymock needs
-    for text, status, said in ((USE, 0, "Success"), (USE.replace("45", '"45"'), 1, "has incompatible type")):
-        (tmp_path / "test_use.py").write_text(text)
-        mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "test_use.py")
-        ended = subprocess.run(
-            mypy, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-        )
-        assert (ended.returncode, said in ended.stdout) == (status, True), ended.stdout
 
 
 def test_all_of_a_release_is_built_and_completes_a_payment(built: Built, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,23 +71,6 @@ def test_what_is_missing_is_named_in_one_line(
     assert (status, output, messages.count("\n")) == (1, "", 1)
     assert messages.startswith("paymock: ")
     assert message in messages
-
-
-def test_a_release_names_all_that_is_missing_and_does_nothing(clone: Path, tmp_path: Path) -> None:
-    (clone / "src" / "paymock").mkdir(parents=True)
-    (clone / "src" / "paymock" / "__init__.py").touch()
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("dirname", "readlink", "sed", "tr", "uname"):
-        (programs / name).symlink_to(shutil.which(name) or name)
-    command = (clone / "scripts" / "release", "--dry-run", "executable", "npm")
-    variables = {"PATH": str(programs), "PYTHON": sys.executable, "CI": ""}
-    status, output, messages = call(*command, folder=clone, **variables)
-    assert (status, output, messages.count("\n")) == (1, "", 1)
-    assert messages.startswith("paymock: missing: gcc, strip, ")
-    assert messages.endswith("nodejs npm\n")
-    assert not [path for path in clone.iterdir() if path.name not in {"scripts", "src"}]
-    assert "only .github/workflows/release.yml publishes" in call(command[0], folder=clone)[2]
 
 
 def test_the_debian_packages_are_the_same_in_all_files() -> None:

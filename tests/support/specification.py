@@ -31,7 +31,6 @@ COURSES = {
 }
 """The statuses of a payment in each scenario, with the second at which each begins."""
 
-FINAL_STATUS = {name: statuses[-1][1] for name, statuses in COURSES.items()}
 CONFIRMED_FROM_5 = [
     (5, "pending", 0),
     (7, "confirming", 4),
