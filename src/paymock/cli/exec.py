@@ -16,7 +16,7 @@ import click
 
 from paymock.cli.serve import serve
 from paymock.server.process import in_foreground
-from paymock.settings import Settings, SettingsError
+from paymock.settings import ApplicationSettings, SettingsError
 from paymock.text import OPEN_KEY
 
 _GRACE_SECONDS = 3.0
@@ -62,9 +62,10 @@ def exec(  # noqa: A001 - the name of the command
     """
     variables = dict(os.environ)
     try:
-        keys = Settings(api_keys=api_keys, api_keys_file=api_keys_file).with_keys_of_file().api_keys
+        settings = ApplicationSettings(api_keys=api_keys, api_keys_file=api_keys_file).with_keys_of_file()
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
+    keys = settings.api_keys
     if keys and variables.get("PAYMOCK_API_KEY") not in keys:
         variables["PAYMOCK_API_KEY"] = keys[0]
     elif not keys and not OPEN_KEY.fullmatch(variables.get("PAYMOCK_API_KEY", "")):
