@@ -17,6 +17,7 @@ from paymock.rules import identifiers
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 from paymock.sandbox.clock import SystemClock
 from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.settings import Settings
 from paymock.stores.base import Store
 from paymock.web.app import create_applications
@@ -29,7 +30,8 @@ TASKS = 256
 def application(store: Store) -> Application:
     """The application on this store, configured as by `paymock serve --no-access-log`."""
     clock, log = SystemClock(print), RequestLog(None, requests=False)
-    return create_applications(Settings(), store, new_metadata(clock(), 1, "inside"), clock, log)[0]
+    settings, sandboxes = Settings(), Sandboxes(store, clock, new_metadata(clock(), 1, "inside"))
+    return create_applications(settings, settings.addresses, sandboxes, clock, log)[0]
 
 
 class Client:

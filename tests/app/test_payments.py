@@ -9,6 +9,7 @@ import pytest
 from paymock.payments.records import StoreMetadata
 from paymock.rules.errors import PaymockError
 from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas.json import fingerprint
 from paymock.settings import Settings
@@ -87,7 +88,8 @@ class Server:
 
     def __init__(self, store: Store, metadata: StoreMetadata) -> None:
         settings, clock = Settings(api_keys=("mk_test_demo",)), ManualClock()
-        [app] = create_applications(settings, store, metadata, clock, RequestLog(None))
+        sandboxes = Sandboxes(store, clock, metadata)
+        [app] = create_applications(settings, settings.addresses, sandboxes, clock, RequestLog(None))
         self.connection = Connection(app)
 
     async def request(

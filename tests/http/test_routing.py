@@ -13,11 +13,8 @@ TEMPLATES = ("/", "/pay/{id}.json", "/pay/{id}", "/pay/{id}/events", "/pay/all",
 
 @pytest.fixture(params=[TEMPLATES, TEMPLATES[::-1]], ids=["in order", "in reverse"])
 def routes(request: pytest.FixtureRequest) -> Routes[str]:
-    """The order in which routes are added does not matter."""
-    found: Routes[str] = Routes()
-    for template in request.param:
-        found.add("GET", template, template)
-    return found
+    """The order of the routes does not matter."""
+    return Routes({f"GET {template}": template for template in request.param})
 
 
 @pytest.mark.parametrize(
@@ -62,9 +59,7 @@ SEGMENTS = ("", "pay", "all", "events", "a", "a.json", "a.tar.json", ".json", "%
 
 @given(st.permutations(TEMPLATES), st.lists(st.sampled_from(SEGMENTS), max_size=3).map("/".join))
 def test_fixed_paths_agree_with_the_search_of_the_tree(templates: list[str], path: str) -> None:
-    routes: Routes[str] = Routes()
-    for template in templates:
-        routes.add("GET", template, template)
+    routes = Routes({f"GET {template}": template for template in templates})
     for sent in (path, f"/{path}", *TEMPLATES):
         assert routes.find(sent) == routing._search(routes._root, sent.split("/"))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paymock.server.announce import Announcer
+from paymock.server.announce import Announcer, ReadyFile
 from paymock.server.process import StartError
 from paymock.settings import Settings
 
@@ -90,16 +90,16 @@ def test_a_ready_file_replaces_that_of_an_earlier_server(tmp_path: Path) -> None
     written = json.loads(path.read_text())
     assert written == {"url": URL, "port": 8402, "pid": os.getpid(), "metrics": f"{METRICS_URL}/metrics"}
     for _ in range(2):
-        announcer.remove_ready_file()
+        announcer.ready_file.remove()
         assert list(tmp_path.iterdir()) == [draft]
 
 
 def test_a_ready_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     path.mkdir()
-    announcer = Announcer(Settings(ready_file=path), None)
+    ready_file = ReadyFile(path)
     with pytest.raises(StartError, match="cannot write the ready file"):
-        announcer.ready(listeners())
+        ready_file.write()
     with pytest.raises(StartError, match="cannot write the ready file"):
-        announcer.remove_ready_file()
+        ready_file.remove()
     assert list(tmp_path.iterdir()) == [path]

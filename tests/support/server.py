@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from paymock.http.protocol import ServerState
 from paymock.sandbox.metadata import new_metadata
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
 from paymock.settings import Settings
@@ -38,7 +39,8 @@ def applications(
     """Those of a server, one for each address."""
     metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    return create_applications(settings, store, metadata, clock, request_log)
+    sandboxes = Sandboxes(store, clock, metadata)
+    return create_applications(settings, settings.addresses, sandboxes, clock, request_log)
 
 
 @contextmanager

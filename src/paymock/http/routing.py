@@ -57,37 +57,36 @@ class _Node(Generic[T]):
 
 
 class Routes(Generic[T]):
-    """A tree of path segments. Dictionaries of the paths without parameters, and of the nodes that such paths
-    lead to, save most of the search.
+    """A tree of path segments, made of a table of targets by method and template: `GET /v1/chains`.
+    Dictionaries of the paths without parameters, and of the nodes that such paths lead to, save most of the
+    search.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: Mapping[str, T]) -> None:
         self._root: _Node[T] = _Node()
         self._exact: dict[str, Match[T]] = {}
         self._fixed: dict[str, _Node[T]] = {}
-        self.templates: list[str] = []
-        """The path templates in the order in which they were added."""
+        self.templates = [*dict.fromkeys(route.partition(" ")[2] for route in table)]
+        """The path templates in the order of the table."""
 
-    def add(self, method: str, template: str, target: T) -> None:
-        """Add a route: `method` and the paths of `template` lead to `target`."""
-        if template not in self.templates:
-            self.templates.append(template)
-        node, path = self._root, ""
-        for number, segment in enumerate(template.split("/")):
-            path += f"/{segment}" if number else segment
-            if segment.startswith("{"):
-                name, _, suffix = segment[1:].partition("}")
-                node.parameters.setdefault(suffix, (name, _Node()))
-                node.parameters = dict(sorted(node.parameters.items(), key=lambda item: -len(item[0])))
-                _, node = node.parameters[suffix]
-            else:
-                node = node.children.setdefault(segment, _Node())
-            if "{" not in path:
-                self._fixed[path] = node
-        node.template = template
-        node.targets[method] = target
-        if "{" not in template:
-            self._exact[template] = Match(template, node.targets, {})
+        for route, target in table.items():
+            method, _, template = route.partition(" ")
+            node, path = self._root, ""
+            for number, segment in enumerate(template.split("/")):
+                path += f"/{segment}" if number else segment
+                if segment.startswith("{"):
+                    name, _, suffix = segment[1:].partition("}")
+                    node.parameters.setdefault(suffix, (name, _Node()))
+                    node.parameters = dict(sorted(node.parameters.items(), key=lambda item: -len(item[0])))
+                    _, node = node.parameters[suffix]
+                else:
+                    node = node.children.setdefault(segment, _Node())
+                if "{" not in path:
+                    self._fixed[path] = node
+            node.template = template
+            node.targets[method] = target
+            if "{" not in template:
+                self._exact[template] = Match(template, node.targets, {})
 
     def similar(self, path: str) -> str | None:
         """Return the template of the operation that an unknown path is probably meant for."""

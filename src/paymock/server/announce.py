@@ -7,6 +7,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
 from paymock import __version__
@@ -18,41 +19,28 @@ from paymock.web.app import METRICS_PATH
 from paymock.web.telemetry.access_log import RequestLog
 
 
-class Announcer:
-    """Announces the server with these `settings` when it starts and when it stops: to `out`, with commands of
-    `program`. Nothing is logged of that if the ready file is standard output: a program has started it.
-    """
+class ReadyFile:
+    """Tells programs where the server is: in the file at `path`, on standard output, or not at all."""
 
-    def __init__(self, settings: Settings, out: TextIO | None, program: str = "paymock") -> None:
-        form = settings.log
-        color = form == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
-        self.log = RequestLog(out, form, requests=settings.access_log, color=color, secrets=settings.api_keys)
-        self._settings = settings
-        self._program = program
-        self._path = settings.ready_file
-        self._is_silent = settings.ready_file == STANDARD_OUTPUT
+    def __init__(self, path: Path | None) -> None:
+        self.is_standard_output = path == STANDARD_OUTPUT
+        self._path = None if self.is_standard_output else path
 
-    def remove_ready_file(self) -> None:
-        """Remove the ready file of an earlier server. Raises StartError."""
-        if self._path is not None and not self._is_silent:
+    def remove(self) -> None:
+        """Remove the file of an earlier server. Raises StartError."""
+        if self._path is not None:
             try:
                 self._path.unlink(missing_ok=True)
             except OSError as error:
                 raise StartError(f"cannot write the ready file {self._path}: {error.strerror}") from None
 
-    def ready(self, listeners: Sequence[Listener]) -> None:
-        """Write the addresses of the server and of its metrics to the ready file, as JSON with the process
-        id, and log the banner, or the event `started`. The file is created atomically. Raises StartError.
-        """
-        url, port = listeners[0].url, listeners[0].port
-        metrics = listeners[1].url + METRICS_PATH if listeners[1:] else None
-        told_metrics = {"metrics": metrics} if metrics else {}
-        line = json.dumps({"url": url, "port": port, "pid": os.getpid(), **told_metrics}) + "\n"
-        if self._is_silent:
+    def write(self, **facts: object) -> None:
+        """Write a line of JSON. The file is created atomically. Raises StartError."""
+        line = json.dumps(facts) + "\n"
+        if self.is_standard_output:
             sys.stdout.write(line)
             sys.stdout.flush()
-            return
-        if self._path is not None:
+        elif self._path is not None:
             draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
             try:
                 with draft.open("x", encoding="utf-8") as file:  # follows no link that somebody has put there
@@ -62,37 +50,58 @@ class Announcer:
                 with contextlib.suppress(OSError):
                     draft.unlink()
                 raise StartError(f"cannot write the ready file {self._path}: {error.strerror}") from None
-        settings = self._settings
-        count, (scheme, _, place) = len(settings.api_keys), settings.store.partition(":")
-        # without user and password, which end at the last @, and without options, which may be secrets, too
-        place = place.partition("?")[0].removeprefix("//").rpartition("@")[2]
-        store = f"{scheme}://{sqlite_path(settings.store) if scheme == 'sqlite' else place}"
+
+
+class Announcer:
+    """Announces a server when it starts and stops: to `out`, with commands of `program`. Nothing is logged of
+    that if the ready file is standard output: a program has started it.
+    """
+
+    def __init__(self, settings: Settings, out: TextIO | None, program: str = "paymock") -> None:
+        form, self._key_count, self._has_control = settings.log, len(settings.api_keys), settings.control
+        color = form == "text" and out is not None and out.isatty() and not os.environ.get("NO_COLOR")
+        self.log = RequestLog(out, form, requests=settings.access_log, color=color, secrets=settings.api_keys)
+        self.ready_file = ReadyFile(settings.ready_file)
+        self._store = shown_store(settings.store)
+        self._program = program
+
+    def ready(self, listeners: Sequence[Listener]) -> None:
+        """Write the ready file, with the process id, and log the banner, or the event. Raises StartError."""
+        url, port = listeners[0].url, listeners[0].port
+        metrics = {"metrics": listeners[1].url + METRICS_PATH} if listeners[1:] else {}
+        self.ready_file.write(url=url, port=port, pid=os.getpid(), **metrics)
+        if not self.ready_file.is_standard_output:
+            facts = {"store": self._store, "version": __version__, "mock": True, **metrics}
+            text = self.banner(url, **metrics)
+            self.log.event("started", text, url=url, open_mode=not self._key_count, **facts)
+
+    def stopped(self, reason: str) -> None:
+        if not self.ready_file.is_standard_output:
+            end_line()
+            self.log.event("stopped", f"stopped ({reason})", reason=reason)
+
+    def banner(self, url: str, metrics: str | None = None) -> str:
+        count = self._key_count
         options = "" if url == f"http://127.0.0.1:{DEFAULT_PORT}" else f" --url {shlex.quote(url)}"
         options += " --key KEY" if count else ""
         example = f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"
         lines = {
-            "Dashboard": f"{url}/" if settings.control else None,
+            "Dashboard": f"{url}/" if self._has_control else None,
             "API": f"{url}/v1",
             "API keys": f"{count} configured" if count else example,
             "Swagger": f"{url}/swagger/",
-            "Store": store if store != MEMORY_STORE else None,
+            "Store": self._store if self._store != MEMORY_STORE else None,
             "Metrics": metrics,
             "Next": f"{self._program}{options} create",
             "Stop": "Ctrl-C",
         }
         rows = [f"  {name:<10}{text}" for name, text in lines.items() if text]
-        self.log.event(
-            "started",
-            "\n".join([f"paymock {__version__}    MOCK: no real funds", *rows]),
-            url=url,
-            open_mode=not count,
-            store=store,
-            version=__version__,
-            mock=True,
-            **told_metrics,
-        )
+        return "\n".join([f"paymock {__version__}    MOCK: no real funds", *rows])
 
-    def stopped(self, reason: str) -> None:
-        if not self._is_silent:
-            end_line()
-            self.log.event("stopped", f"stopped ({reason})", reason=reason)
+
+def shown_store(url: str) -> str:
+    """The URL of a store without user and password, and without options, which may be secrets, too."""
+    scheme, _, place = url.partition(":")
+    # user and password end at the last @
+    place = place.partition("?")[0].removeprefix("//").rpartition("@")[2]
+    return f"{scheme}://{sqlite_path(url) if scheme == 'sqlite' else place}"

@@ -16,13 +16,15 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
 from paymock.sandbox.clock import SystemClock, monotonic_ns, synchronize
 from paymock.sandbox.metadata import SeedMismatch, decode_metadata, load_metadata, new_metadata
+from paymock.sandbox.sandboxes import Sandboxes
 from paymock.server import process
 from paymock.server.announce import Announcer
 from paymock.server.process import HANGUP, StartError, run_until_signal, stop_signals
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
-from paymock.settings import Settings, SettingsError
-from paymock.stores.base import StoreError
+from paymock.settings import ApplicationSettings, Settings, SettingsError, StoreSettings
+from paymock.stores.base import Store, StoreError
+from paymock.stores.memory import MemoryStore
 from paymock.stores.opening import open_store
 from paymock.web.app import create_applications
 from paymock.web.application import Application
@@ -43,35 +45,14 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     announcer = Announcer(settings, out, program)
     log = announcer.log
     clock = SystemClock(log.warning)
-    limits = {PaymentRecord.KIND: settings.payment_capacity}
-    try:
-        store = open_store(settings.store, limits=limits, retention=settings.retention)
-    except StoreError as error:
-        raise StartError(str(error)) from None
-
-    async def initialize() -> StoreMetadata:
-        try:
-            warning = await store.initialize(decode_metadata)
-            if warning is not None:
-                log.warning(warning)
-            await synchronize(clock, store)
-            return await load_metadata(store, clock(), settings.speed, settings.seed)
-        except StoreError as error:
-            raise StartError(str(error)) from None
-        except PaymockError as error:
-            raise StartError(f"the store cannot be used: {error.message}") from None
-        except SeedMismatch:
-            raise StartError(
-                "the store was created with another --seed, or without one: omit the option"
-            ) from None
-        finally:
-            await store.close()
-
-    metadata = run_until_signal(initialize)
-    applications = create_applications(settings, store, metadata, clock, log)
+    sandboxes = open_sandboxes(settings, clock, log)
+    addresses = settings.addresses
+    applications = create_applications(
+        settings, addresses, sandboxes, clock, log, in_memory=settings.in_memory
+    )
     with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(Listener(address)) for address in settings.addresses]
-        announcer.remove_ready_file()
+        listeners = [stack.enter_context(Listener(address)) for address in addresses]
+        announcer.ready_file.remove()
         process.resume_collections()
         server = Server(
             applications,
@@ -83,7 +64,34 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
         announcer.stopped(server.run())
 
 
-def reload_keys(settings: Settings, app: Application, log: RequestLog) -> None:
+def open_sandboxes(settings: StoreSettings, clock: SystemClock, log: RequestLog) -> Sandboxes:
+    """Open and initialize the store, in an event loop of its own. Raises StartError."""
+    limits = {PaymentRecord.KIND: settings.payment_capacity}
+
+    async def initialize(store: Store) -> StoreMetadata:
+        try:
+            warning = await store.initialize(decode_metadata)
+            if warning is not None:
+                log.warning(warning)
+            await synchronize(clock, store)
+            return await load_metadata(store, clock(), settings.speed, settings.seed)
+        finally:
+            await store.close()
+
+    try:
+        store = open_store(settings.store, limits=limits, retention=settings.retention)
+        metadata = run_until_signal(partial(initialize, store))
+    except StoreError as error:
+        raise StartError(str(error)) from None
+    except PaymockError as error:
+        raise StartError(f"the store cannot be used: {error.message}") from None
+    except SeedMismatch:
+        message = "the store was created with another --seed, or without one: omit the option"
+        raise StartError(message) from None
+    return Sandboxes(store, clock, metadata, settings.retention)
+
+
+def reload_keys(settings: ApplicationSettings, app: Application, log: RequestLog) -> None:
     """Accept the keys that `settings` and their file have now; a file that cannot be used changes nothing."""
     if settings.api_keys_file is None:
         return
@@ -107,10 +115,11 @@ def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SE
     """
     offset = time.time_ns() - monotonic_ns()
     clock = SystemClock(log.warning, lambda: monotonic_ns() + offset, monotonic_ns)
-    store = open_store(settings.store, limits={PaymentRecord.KIND: settings.payment_capacity})
-    metadata = new_metadata(clock(), settings.speed, settings.seed)
-    applications = create_applications(settings, store, metadata, clock, log)
-    with Listener(settings.addresses[0]) as listener:
+    store = MemoryStore({PaymentRecord.KIND: settings.payment_capacity})
+    sandboxes = Sandboxes(store, clock, new_metadata(clock(), settings.speed, settings.seed))
+    [address] = settings.addresses
+    applications = create_applications(settings, [address], sandboxes, clock, log)
+    with Listener(address) as listener:
         ready = threading.Event()
         server = Server(applications, [listener], ready.set, grace=grace)
 

@@ -1,6 +1,7 @@
 """Requests that wait: how they end, and how many may."""
 
 import asyncio
+import io
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,19 +12,19 @@ import pytest
 
 from harness.polling import wait_until
 from paymock.rules.identifiers import sandbox_of
-from paymock.sandbox.metadata import new_metadata
 from paymock.sandbox.scheduler import SCHEDULER
 from paymock.server.run import reload_keys
-from paymock.settings import Settings
+from paymock.settings import ApplicationSettings, Settings
 from paymock.stores.memory import MemoryStore
-from paymock.web.app import create_applications
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.client import AUTHORIZED, Api, error_of
-from tests.support.clock import NOON, ManualClock
+from tests.support.clock import ManualClock
 from tests.support.contract import Contract
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, applications
 from tests.support.transport import Connection, turns
+
+SETTINGS = Settings(api_keys=("the-key", "the-other-key"))
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def waiting(api: Api, server: RunningServer, number: int) -> Iterator[None]:
 
 
 def test_a_request_takes_its_turns_for_the_key_that_it_has() -> None:
-    settings, metadata = Settings(api_keys=("the-key", "the-other-key")), new_metadata(NOON, 1, "tests")
-    [app] = create_applications(settings, MemoryStore(), metadata, ManualClock(), RequestLog(None))
+    [app] = applications(SETTINGS, MemoryStore(), ManualClock(), io.StringIO())
 
     async def check() -> None:
         connection = Connection(app)
@@ -68,9 +68,7 @@ def test_a_request_takes_its_turns_for_the_key_that_it_has() -> None:
 @pytest.mark.parametrize("end", ["client", "key", "server"])
 def test_whatever_waits_ends_with_its_client_its_key_and_the_server(end: str, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
-    settings = Settings(api_keys=("the-key", "the-other-key"))
-    metadata, log = new_metadata(NOON, 1, "tests"), RequestLog(None)
-    [app] = create_applications(settings, MemoryStore(), metadata, ManualClock(), log)
+    [app] = applications(SETTINGS, MemoryStore(), ManualClock(), io.StringIO())
 
     async def check() -> None:
         first = Connection(app)
@@ -97,7 +95,7 @@ def test_whatever_waits_ends_with_its_client_its_key_and_the_server(end: str, tm
                 connection.protocol.connection_lost(None)
         elif end == "key":
             file.write_text("the-other-key")
-            reload_keys(Settings(api_keys_file=file), app, log)
+            reload_keys(ApplicationSettings(api_keys_file=file), app, RequestLog(None))
         else:
             app.notifier.stop()
         await turns(30)
