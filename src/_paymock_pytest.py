@@ -7,12 +7,10 @@ already imported; the fixtures import the rest when a test uses them.
 import argparse
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from _paymock_sandboxes import before_reset, open_sandboxes
 
 if TYPE_CHECKING:
     import pluggy
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from paymock.analysis.coverage import Coverage
     from paymock.testing import Sandbox, ServerHandle
 
+before_reset: "list[Callable[[Sandbox], None]]" = []
+"""What paymock.testing calls with a sandbox at the end of its block."""
 
 _earlier = pytest.StashKey[list["Sandbox"]]()
 """The sandboxes that were open when a test began."""
@@ -178,7 +178,8 @@ def _percent(text: str) -> float:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note which sandboxes are open: they are not of this test."""
-    item.stash[_earlier] = [*open_sandboxes]
+    testing = sys.modules.get("paymock.testing")
+    item.stash[_earlier] = [*testing.open_sandboxes] if testing else []
     _closed.clear()
 
 
@@ -201,7 +202,7 @@ def pytest_runtest_makereport(
         return
     arguments = (getattr(item, "funcargs", None) or {}).values()
     earlier = item.stash.get(_earlier, [])
-    sandboxes = [sandbox for sandbox in open_sandboxes if sandbox not in earlier]
+    sandboxes = [sandbox for sandbox in testing.open_sandboxes if sandbox not in earlier]
     sandboxes += [value for value in arguments if isinstance(value, testing.Sandbox)]
     descriptions = {id(sandbox): _description(sandbox) for sandbox in dict.fromkeys(sandboxes)}
     for description in filter(None, (_closed | descriptions).values()):

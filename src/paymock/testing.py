@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from _paymock_sandboxes import before_reset, open_sandboxes
 from paymock import __version__
 from paymock.client.http import Client, ConnectionPool, Json, Refused, Unreachable, normalize_url
 from paymock.client.sandbox import NotReached, Sandbox
@@ -24,6 +23,9 @@ _UNAUTHENTICATED = (
     "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys, without the name of "
     "a sandbox."
 )
+
+open_sandboxes: list[Sandbox] = []
+"""The sandboxes of each ServerHandle whose block has not ended."""
 
 __tracebackhide__ = True  # pytest shows a failing test with its own lines, not with these
 
@@ -78,7 +80,8 @@ class ServerHandle:
         finally:
             open_sandboxes.remove(sandbox)
             if os.getpid() == process:
-                for call in before_reset:
+                plugin = sys.modules.get("_paymock_pytest")  # where pytest has imported it
+                for call in plugin.before_reset if plugin else ():
                     call(sandbox)
                 sandbox.call("reset")
 
