@@ -1,6 +1,4 @@
-"""The commands on a sandbox as a whole: `clock`, `advance` and `reset`."""
-
-import sys
+"""The commands on the time of a sandbox: `clock` and `advance`."""
 
 import click
 
@@ -108,22 +106,6 @@ def clock(client: ApiClient, *, setting: str | None, as_json: bool) -> None:
         body = {"now": moment(setting)} if ":" in setting else {"speed": _SPEED.convert(setting, None, None)}
         clock = client.call("setClock", body=body)
     _show_clock(clock, as_json=as_json)
-
-
-@click.command
-@with_client
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, as a terminal does.")
-@as_json
-def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
-    """Empty the sandbox.
-
-    Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules and the journal, and resets
-    the clock.
-    """
-    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
-        click.confirm("Delete all payments of the sandbox, and all else in it?", abort=True, err=True)
-    client.call("reset")
-    show({"reset": True}, [], as_json=as_json, empty="the sandbox is empty")
 
 
 def _show_clock(clock: Json, *, as_json: bool) -> None:

@@ -19,11 +19,11 @@ COMMANDS = {
     "Server": {"serve": "serve", "exec": "exec", "ready": "ready"},
     "Payments": dict.fromkeys(("create", "payments", "payment", "wait"), "payments"),
     "Time and faults": {
-        "clock": "clock", "advance": "clock", "deposit": "payments", "next": "fault", "fault": "fault",
+        "clock": "clock", "advance": "clock", "deposit": "payments", "next": "scenarios", "fault": "fault",
     },
     "Your application": {
-        "requests": "requests", "coverage": "requests", "verify": "verify", "reset": "clock",
-        "scenarios": "fault",
+        "requests": "requests", "coverage": "requests", "verify": "verify", "reset": "payments",
+        "scenarios": "scenarios",
     },
 }  # fmt: skip
 """The commands in the groups and the order of the help, each with its module."""

@@ -247,3 +247,10 @@ idempotency_key = click.option(
 payment_argument = click.argument(
     "payment_id", metavar=f"[{PAYMENT}]", default=NEWEST, shell_complete=complete_payment
 )
+
+
+def repetitions(times: int | None, *, always: bool) -> int | None:
+    """The value of --times, by default 1; None for --always."""
+    if always and times:
+        raise click.UsageError("Give --times or --always, not both.")
+    return None if always else times or 1

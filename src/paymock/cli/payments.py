@@ -1,9 +1,10 @@
-"""Commands on payments: `create`, `payment`, `payments`, `deposit` and `wait`."""
+"""Commands on payments: `create`, `payment`, `payments`, `deposit`, `wait`; and `reset`, for all of them."""
 
 import json
 import re
 import secrets
 import shlex
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -333,3 +334,19 @@ def wait(
         raise
     document = {"reached": True, "possible": True, "payment": payment}
     show(document, payment_lines(client, payment), as_json=as_json)
+
+
+@click.command
+@with_client
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, as a terminal does.")
+@as_json
+def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
+    """Empty the sandbox.
+
+    Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules and the journal, and resets
+    the clock.
+    """
+    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        click.confirm("Delete all payments of the sandbox, and all else in it?", abort=True, err=True)
+    client.call("reset")
+    show({"reset": True}, [], as_json=as_json, empty="the sandbox is empty")
