@@ -38,9 +38,7 @@ _REDIS_CAPACITY = "--max-payments does not apply to Redis: set maxmemory and the
 _MEMORY_RETENTION = f"--retention does not apply to {MEMORY_STORE}: omit it, or {_STORE_HINT}"
 _MEMORY_SHARED = f"servers with --reuse-port cannot share {MEMORY_STORE}: {_STORE_HINT}"
 _SHARED_PORT = "--reuse-port requires the --port that the servers share, not 0"
-_SHARED_ON_LINUX = (
-    "--reuse-port requires Linux, which distributes the connections: use a port for each server"
-)
+_LINUX_ONLY = "--reuse-port requires Linux, which distributes the connections: use a port for each server"
 
 
 class SettingsError(ValueError):
@@ -82,9 +80,7 @@ class Address:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """What a server needs to listen and to tell where. `metrics_address` is HOST:PORT, and None disables the
-    metrics; the other settings of an address are those of Address.
-    """
+    """Where a server listens, and what it tells of it. `metrics_address` is HOST:PORT; None: no metrics."""
 
     host: str | None = None
     port: int = DEFAULT_PORT
@@ -102,7 +98,7 @@ class ServerSettings:
         has_name = self.ready_file is None or self.ready_file.name
         _require(self.host != "" and has_name, "the host and the ready file must not be empty")
         _require(not (self.reuse_port and self.port == 0), _SHARED_PORT)
-        _require(not self.reuse_port or sys.platform == "linux", _SHARED_ON_LINUX)
+        _require(not self.reuse_port or sys.platform == "linux", _LINUX_ONLY)
         match = None if self.metrics_address is None else _HOST_PORT.fullmatch(self.metrics_address)
         _require(self.metrics_address is None or (match and int(match[2]) <= MAX_PORT), _INVALID_METRICS)
 
@@ -121,7 +117,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings:
-    """What the sandboxes of a store need; `retention` is in seconds."""
+    """The store of the sandboxes, and what they begin with; `retention` is in seconds."""
 
     store: str = field(default=MEMORY_STORE, repr=False)
     seed: str | None = None
@@ -153,7 +149,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationSettings:
-    """What the application needs. `frame_ancestors` are the origins that may embed the checkout, as in a
+    """What the application serves, and to whom. `frame_ancestors` may embed the checkout, as in a
     Content-Security-Policy; `root_path` is the path of the server at a proxy, empty or like /paymock.
     """
 

@@ -118,8 +118,7 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     from pathlib import Path
 
     from paymock.server.run import serve_in_thread
-    from paymock.settings import MEMORY_STORE, Settings, SettingsError
-    from paymock.web.telemetry.access_log import RequestLog
+    from paymock.settings import Settings, SettingsError
 
     if "now" in settings:
         raise TypeError("now no longer exists: use freeze(at=) of a sandbox, or paymock_now in pytest")
@@ -131,13 +130,12 @@ def serve(**settings: Any) -> Iterator[ServerHandle]:
     for name in {"catalog", "scenarios", "api_keys_file"} & settings.keys():
         settings[name] = settings[name] and Path(settings[name])
     options = Settings(**{"port": 0, "access_log": False, **settings}).with_keys_of_file()
-    if options.store != MEMORY_STORE or options.ready_file or options.metrics_address:
+    if not options.in_memory or options.ready_file or options.metrics_address:
         raise SettingsError(
             "a server in a thread supports neither another store, nor a ready file, nor a metrics address"
         )
-    log = RequestLog(sys.stderr, options.log, requests=options.access_log, secrets=tuple(options.api_keys))
     with (
-        serve_in_thread(options, log) as url,
+        serve_in_thread(options, sys.stderr) as url,
         contextlib.closing(ServerHandle(url, next(iter(options.api_keys), None))) as handle,
     ):
         yield handle

@@ -17,7 +17,6 @@ from paymock.http.protocol import HttpProtocol
 from paymock.server import sockets
 from paymock.server.run import serve_in_thread
 from paymock.settings import Settings
-from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
 from tests.support.server import RunningServer, running_server
 
@@ -172,7 +171,7 @@ def test_a_server_in_a_thread_leaves_the_limit_of_its_process_alone() -> None:
     soft = before[0] // 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, before[1]))
     try:
-        with serve_in_thread(Settings(port=0), RequestLog(None)):
+        with serve_in_thread(Settings(port=0), None):
             assert limit_of(0) == (soft, before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

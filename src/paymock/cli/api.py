@@ -185,12 +185,9 @@ def temporary_server(scenarios: Path | None = None) -> Iterator[str]:
     from paymock.payments.files import FileError
     from paymock.server.process import StartError
     from paymock.server.run import serve_in_thread
-    from paymock.web.telemetry.access_log import RequestLog
 
     try:
-        with serve_in_thread(
-            Settings(port=0, scenarios=scenarios), RequestLog(None, requests=False), grace=0
-        ) as url:
+        with serve_in_thread(Settings(port=0, scenarios=scenarios, access_log=False), None, grace=0) as url:
             yield url
     except (StartError, FileError) as error:
         raise ServerUnreachable(str(error)) from None

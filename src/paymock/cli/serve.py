@@ -172,5 +172,4 @@ def serve(**options: Any) -> None:
 
 
 def settings_from_options(*, no_access_log: bool, no_control: bool, **options: Any) -> Settings:
-    """The settings that the options of `serve` describe. Raises SettingsError."""
     return Settings(access_log=not no_access_log, control=not no_control, **options)

@@ -11,13 +11,11 @@ _ANY_ORIGIN = (PUBLIC.rstrip("/"), CHECKOUT, "/openapi.yaml", "/_mock/openapi.ya
 the documents, but not the control API.
 """
 
-
 _CORS_HEADERS = (
     b"access-control-allow-origin: *\r\n"
     b"access-control-expose-headers: Idempotent-Replayed, Retry-After, X-Request-Id, Location, Link, "
     b"X-Mock-Warning, WWW-Authenticate, Allow\r\n"
 )
-
 
 _PREFLIGHT = (
     (
@@ -29,12 +27,10 @@ _PREFLIGHT = (
 
 
 def cors_headers(path: str) -> bytes:
-    """Return the CORS headers of the reply to a request for `path`, as a part of a header block."""
     return _CORS_HEADERS if path.startswith(_ANY_ORIGIN) else b""
 
 
 def allowed_methods(match: Match[Any]) -> str:
-    """Return the methods of a path, as the header `Allow` lists them."""
     methods = list(match.targets)
     return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
 

@@ -11,9 +11,7 @@ from paymock.settings import Address
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]", "host.docker.internal")
 """No DNS server of an attacker answers for any of them."""
 
-
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{0,5})?")
-
 
 _CACHED_HOSTS = 256
 

@@ -14,10 +14,7 @@ from paymock.text import NAMED_KEY, OPEN_KEY
 
 REALM = 'Bearer realm="paymock"'
 
-
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
-
-
 _CACHED_KEYS = 10_000
 
 

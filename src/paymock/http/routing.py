@@ -24,7 +24,6 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 CHECKOUT = "/checkout/"
 """Paths below this need the id of a payment."""
 
-
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -100,7 +99,6 @@ class Routes(Generic[T]):
         return None
 
     def find(self, path: str) -> Match[T] | None:
-        """Return the match of `path`, as it was sent, or None."""
         match = self._exact.get(path)
         if match is not None:
             return match

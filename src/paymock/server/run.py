@@ -1,12 +1,10 @@
-"""Run the server that settings describe: open its store, create its application, bind its sockets, and
-serve.
-"""
+"""Run the server that settings describe: open its store, create its application, bind its sockets, serve."""
 
 import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TextIO
 
@@ -22,7 +20,7 @@ from paymock.server.announce import Announcer
 from paymock.server.process import HANGUP, StartError, run_until_signal, stop_signals
 from paymock.server.server import GRACE_SECONDS, Server
 from paymock.server.sockets import Listener
-from paymock.settings import ApplicationSettings, Settings, SettingsError, StoreSettings
+from paymock.settings import ApplicationSettings, ServerSettings, Settings, SettingsError, StoreSettings
 from paymock.stores.base import Store, StoreError
 from paymock.stores.memory import MemoryStore
 from paymock.stores.opening import open_store
@@ -33,34 +31,32 @@ from paymock.web.telemetry.access_log import RequestLog
 
 def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> None:
     """Serve until a signal comes. A second signal ends the process at once. The garbage collector of the
-    process is tuned for the server. The banner shows commands of `program`.
-
-    Raises StartError if the store cannot be used, an address cannot be bound or the ready file cannot be
-    written, FileError; SettingsError for a file of API keys that cannot be used.
+    process is tuned for the server. The banner shows commands of `program`. Raises StartError, FileError, and
+    SettingsError for a file of API keys that cannot be used.
     """
     raise_file_limit()
     for number in {*HANGUP} - {*stop_signals()}:  # while the server starts and after it has ended
         signal.signal(number, signal.SIG_IGN)
-    given, settings = settings, settings.with_keys_of_file()
-    announcer = Announcer(settings, out, program)
+    keyed = settings.with_keys_of_file()
+    announcer = Announcer(keyed, out, program)
     log = announcer.log
     clock = SystemClock(log.warning)
     sandboxes = open_sandboxes(settings, clock, log)
-    addresses = settings.addresses
-    applications = create_applications(
-        settings, addresses, sandboxes, clock, log, in_memory=settings.in_memory
-    )
+    addresses, in_memory = settings.addresses, settings.in_memory
+    apps = create_applications(keyed, addresses, sandboxes, clock, log, in_memory=in_memory)
+    listen(settings, apps, announcer, partial(reload_keys, settings, apps[0], log))
+
+
+def listen(
+    settings: ServerSettings, apps: Sequence[Application], announcer: Announcer, on_hangup: Callable[[], None]
+) -> None:
+    """Bind the address of each application, and serve until a signal comes."""
     with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(Listener(address)) for address in addresses]
+        listeners = [stack.enter_context(Listener(address)) for address in settings.addresses]
         announcer.ready_file.remove()
         process.resume_collections()
-        server = Server(
-            applications,
-            listeners,
-            partial(announcer.ready, listeners),
-            on_hangup=partial(reload_keys, given, applications[0], log),
-            watch_stdin=settings.exit_on_stdin_close,
-        )
+        on_ready, watch_stdin = partial(announcer.ready, listeners), settings.exit_on_stdin_close
+        server = Server(apps, listeners, on_ready, on_hangup=on_hangup, watch_stdin=watch_stdin)
         announcer.stopped(server.run())
 
 
@@ -106,13 +102,14 @@ def reload_keys(settings: ApplicationSettings, app: Application, log: RequestLog
 
 
 @contextlib.contextmanager
-def serve_in_thread(settings: Settings, log: RequestLog, grace: float = GRACE_SECONDS) -> Iterator[str]:
+def serve_in_thread(settings: Settings, out: TextIO | None, grace: float = GRACE_SECONDS) -> Iterator[str]:
     """Run a server with an in-memory store in a thread of this process within the block, and yield its URL.
     It handles no signals. At the end it waits up to `grace` seconds for requests in progress. Its clock does
     not follow the wall clock, which tests in this process may replace.
 
     Raises StartError, FileError.
     """
+    log = RequestLog(out, settings.log, requests=settings.access_log, secrets=settings.api_keys)
     offset = time.time_ns() - monotonic_ns()
     clock = SystemClock(log.warning, lambda: monotonic_ns() + offset, monotonic_ns)
     store = MemoryStore({PaymentRecord.KIND: settings.payment_capacity})

@@ -40,8 +40,7 @@ def create_applications(
     in_memory: bool = True,
 ) -> list[Application]:
     """Return the application of each address: the service, and its metrics if there are two. `in_memory`: a
-    restart ends the sandboxes. Raises FileError, and SettingsError if prometheus-client is needed, and not
-    installed.
+    restart ends the sandboxes. Raises FileError, and SettingsError if the extra for metrics is missing.
     """
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     payments = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
@@ -88,7 +87,6 @@ def create_applications(
 
 
 def public_routes(service: PaymentsService, faults: FaultInjection | None) -> Table:
-    """The operations of `/v1`, each with `faults` if there are such."""
     table: Table = {}
     for operation in public.OPERATIONS:
         handler: Handler = handler_of(operation, service)

@@ -32,7 +32,6 @@ _PATH_PARAMETERS = {
 Handler = Callable[..., Awaitable[Response]]
 """A handler. Its first arguments are the service that it calls and the request."""
 
-
 A = TypeVar("A")
 Result = Awaitable[object]
 
