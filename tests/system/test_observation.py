@@ -5,6 +5,7 @@ milliseconds: each sees every status in order.
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,7 +22,7 @@ SLOWEST_SECONDS, FASTEST_SECONDS = 0.2, 0.001
 
 
 async def poll_while_advanced(url: str, number: int, pause: float) -> None:
-    with_key = {"base_url": url, "headers": AUTHORIZED, "timeout": 60}
+    with_key: dict[str, Any] = {"base_url": url, "headers": AUTHORIZED, "timeout": 60}
     async with httpx.AsyncClient(**with_key) as control, httpx.AsyncClient(**with_key) as application:
         key = {"Idempotency-Key": f"observation-{number}"}
         body = order(order_id=f"order-{number}")
