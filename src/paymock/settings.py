@@ -185,7 +185,6 @@ class ApplicationSettings:
 
 
 def keys_in(path: Path) -> list[str]:
-    """The keys in a file, at least one. Raises SettingsError."""
     try:
         if path.exists() and not path.is_file():  # a pipe could wait for ever
             raise OSError(0, "it is not a regular file")

@@ -130,7 +130,6 @@ class ApiClient(Sandbox):
         return self._payment_page(limit, **filters)
 
     def checkout_url(self, payment_id: str) -> str:
-        """The URL of the checkout of a payment, which needs no API key."""
         return f"{self.url}/checkout/{payment_id}"
 
     def resolve(self, payment: str | None, timeout: float = DEFAULT_TIMEOUT) -> str:

@@ -118,7 +118,6 @@ def _show_rules(client: ApiClient, *, as_json: bool) -> None:
 
 
 def _rule_lines(rules: Sequence[Json]) -> list[str]:
-    """A header and a line for each rule; none without rules."""
     columns = [Column("TIMES", [format_times(rule["times"]) for rule in rules])]
     for name in ("fault", "operation", "order_id", "payment_id", "skip", "seen", "applied", "waiting", "id"):
         cells = ["" if rule.get(name) is None else str(rule[name]) for rule in rules]

@@ -221,7 +221,6 @@ def format_tokens(raw: str, chain: str, asset: str) -> str | None:
 
 
 def catalog_assets(chain: str) -> Mapping[str, Asset]:
-    """The assets of a chain by id; none of an unknown chain."""
     return catalog().get(chain, {})
 
 

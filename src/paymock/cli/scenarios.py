@@ -59,7 +59,6 @@ def check(*, file: Path, as_json: bool) -> None:
 
 
 def _read_file(file: Path) -> list[Scenario]:
-    """The scenarios of a TOML file. Raises CommandError."""
     try:
         return [*read_scenarios(file).values()]
     except FileError as error:

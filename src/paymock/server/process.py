@@ -69,7 +69,6 @@ def end_line() -> None:
 def handling_signals(
     handler: Callable[[int, Any], object], signals: Iterable[signal.Signals] = STOP_SIGNALS
 ) -> Iterator[None]:
-    """Handle `signals` with `handler` within the block, and restore the previous handlers afterwards."""
     previous = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
@@ -87,7 +86,6 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 
 
 def exit_after_timeout() -> None:
-    """End the process with status 0 after STOP_SECONDS, unless it has ended by then."""
     timer = threading.Timer(STOP_SECONDS, os._exit, [0])
     timer.daemon = True
     timer.start()

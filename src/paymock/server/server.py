@@ -58,7 +58,6 @@ class Server:
             from uvloop import new_event_loop
 
         def on_signal(number: int, _: object) -> None:
-            """Stop gracefully at the first signal, and end the process at once at the second."""
             if number not in to_stop:
                 self._call_soon(self._on_hangup)
             elif self._stopping:
