@@ -53,7 +53,7 @@ class Revisions:
     async def clock(self, sandbox: str) -> schemas.PolledClock:
         changes = await self._journal.revision(sandbox)
         snapshot = await self._sandboxes.snapshot(sandbox)  # later than the revision, which may be too old
-        revision = blake2b(changes + b"\n" + (snapshot.state or b""), digest_size=8).hexdigest()
+        revision = blake2b(b"%d %b" % (snapshot.record.generation, changes), digest_size=8).hexdigest()
         lock = self._locks.setdefault(sandbox, asyncio.Lock())
         async with lock:
             at = await self._next_change(snapshot, revision)
