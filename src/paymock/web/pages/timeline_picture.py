@@ -69,7 +69,13 @@ def timeline_picture(
     changes = [next(entries) for _, entries in groupby(states, lambda entry: entry.status)]
     offsets = {*(entry.offset_seconds for entry in states), detail.window_seconds}
     end = max(offsets) * 1.02
-    pixels = _pixels_per_second(changes, end, width)
+    places = width - _LEFT
+    rooms = (  # to the right of the end, for the last labels
+        places - (places - _text_width(entry.status)) / (entry.offset_seconds / end)
+        for entry in changes
+        if entry.offset_seconds
+    )
+    pixels = max(40, places - max([_RIGHT, *rooms])) / end
 
     def x(seconds: float) -> float:
         return round(_LEFT + min(seconds, end) * pixels, 2)
@@ -95,17 +101,6 @@ def timeline_picture(
         "marks": _marks(states, seen, age, x),
         "axis": _axis(offsets, width, x),
     }
-
-
-def _pixels_per_second(changes: Iterable[TimelineEntry], end: float, width: int) -> float:
-    """The scale that leaves room for the last labels to the right of the end."""
-    places = width - _LEFT
-    rooms = (
-        places - (places - _text_width(entry.status)) / (entry.offset_seconds / end)
-        for entry in changes
-        if entry.offset_seconds
-    )
-    return max(40, places - max(_RIGHT, *rooms)) / end
 
 
 def _label_levels(changes: Sequence[TimelineEntry], x: _Place) -> Sequence[int]:

@@ -11,6 +11,7 @@ from paymock.http.requests import Request
 from paymock.http.responses import JSON, REPLAYED, Response
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.clock import ClockSetting
+from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.sandbox.conflicts import CONFLICT
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope
 from paymock.web.responses import OperationResponse, order_id_of
@@ -93,6 +94,16 @@ class Exchange(msgspec.Struct, gc=False):
         if response.lost or self.method == "HEAD" or (response.fault and not response.fault.keeps_reply):
             return None
         return response.payment if isinstance(response, OperationResponse) else None
+
+    def subject(self, refusal: ErrorDetail | None) -> tuple[str | None, str | None, int | None]:
+        """The ids of the payment and the order, and how far the payment is ahead of its sandbox."""
+        response, payment, payment_id = self.response, self.payment, self.payment_id
+        if payment is not None:
+            return payment_id or payment.id, payment.order_id, payment.ahead
+        if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):
+            payment_id = None
+        target = response.target if isinstance(response, OperationResponse) else None
+        return payment_id, (target and target.order_id) or self.order_id, target.ahead if target else None
 
     @property
     def idempotency(self) -> Literal["new", "replayed", "conflict"] | None:

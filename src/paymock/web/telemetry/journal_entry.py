@@ -1,10 +1,8 @@
 """The entry of a request in the journal."""
 
 from paymock.app.journal import Journal, StoredEntry, encode_entry
-from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.times import to_rfc3339
-from paymock.schemas.public import CREATE_PAYMENT, ErrorDetail, Problem
-from paymock.web.responses import OperationResponse
+from paymock.schemas.public import CREATE_PAYMENT, Problem
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.exchange import Exchange
 
@@ -17,7 +15,7 @@ _FETCH_SITES = (b"cross-site", b"same-origin", b"same-site", b"none")
 def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox: str) -> bytes:
     """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
     response, seen, refusal, mask = exchange.response, exchange.seen, exchange.refusal, log.without_secrets
-    payment_id, order_id, lead = _subject(exchange, refusal)
+    payment_id, order_id, lead = exchange.subject(refusal)
     problems = refusal.details[:MAX_DETAILS] if refusal and refusal.details else ()
     order_id = log.masked_order(order_id) if order_id else None
     key, key_hash = None, b""
@@ -49,15 +47,3 @@ def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox
             key_hash=key_hash,
         )
     )
-
-
-def _subject(exchange: Exchange, refusal: ErrorDetail | None) -> tuple[str | None, str | None, int | None]:
-    """The ids of the payment and the order of a request, and how far the payment is ahead of its sandbox."""
-    response, payment = exchange.response, exchange.payment
-    payment_id, order_id = exchange.payment_id, exchange.order_id
-    if payment is not None:
-        return payment_id or payment.id, payment.order_id, payment.ahead
-    if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):
-        payment_id = None
-    target = response.target if isinstance(response, OperationResponse) else None
-    return (payment_id, target.order_id or order_id, target.ahead) if target else (payment_id, order_id, None)
