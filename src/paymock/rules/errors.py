@@ -185,7 +185,7 @@ _ROWS = (
         503,
         "A limit on stored resources, or on requests that wait, is reached. Nothing was half-written.",
         "Reset a sandbox that is no longer needed, or start the server with more room: `--max-payments`. End "
-        "waits and event streams that are no longer needed, or allow the process more open files.",
+        "waits that are no longer needed, or allow the process more open files.",
     ),
 )
 
