@@ -13,7 +13,7 @@ import pytest
 from harness.polling import wait_until
 from harness.server_process import server_process, server_process_by_script
 from paymock.http.connections import Connections
-from paymock.http.protocol import HttpProtocol
+from paymock.http.protocol import HEAD, IDLE
 from paymock.server import sockets
 from paymock.server.run import serve_in_thread
 from paymock.settings import Settings
@@ -227,16 +227,16 @@ def test_a_connection_lasts_while_it_is_used_and_ends_in_silence() -> None:
 @pytest.mark.parametrize("waiting", ["for the rest of a request", "for another request"])
 def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
     """The connection is to be let go, and its turn has not come yet."""
-    monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(HttpProtocol, "KEEP_ALIVE_SECONDS", 0.1 if waiting == "for another request" else 75)
+    monkeypatch.setattr(HEAD, "seconds", 0.1)
+    monkeypatch.setattr(IDLE, "seconds", 0.1 if waiting == "for another request" else 75)
     with running_server() as server, socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         held: list[Callable[[], None]] = []
         monkeypatch.setattr(server.state.connections, "defer", held.append)
         sent = 0 if waiting == "for another request" else 20
         connection.sendall(PING[:sent])
         wait_until(lambda: held)
-        monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 75)  # no other deadline passes meanwhile
-        monkeypatch.setattr(HttpProtocol, "KEEP_ALIVE_SECONDS", 75)
+        monkeypatch.setattr(HEAD, "seconds", 75)  # no other deadline passes meanwhile
+        monkeypatch.setattr(IDLE, "seconds", 75)
         connection.sendall(PING[sent:])
         assert Crowd.answers(connection, ask=False)
         [let_go, *_] = held

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from harness.polling import wait_until
-from paymock.http.protocol import HttpProtocol
+from paymock.http.protocol import BODY, HEAD, IDLE
 from paymock.settings import Settings
 from paymock.stores.memory import MemoryStore
 from tests.support import raw
@@ -99,10 +99,10 @@ def test_the_idle_limit_of_a_connection_ends_no_request_that_waits(what: str) ->
         if what == "hold":
             headers = {**AUTHORIZED, "Content-Type": "application/json"}
             connection.send(raw.request("POST", "/_mock/faults", headers, b'{"fault": "hold"}'))
-        await asyncio.sleep(HttpProtocol.KEEP_ALIVE_SECONDS - 5)
+        await asyncio.sleep(IDLE.seconds - 5)
         headers = AUTHORIZED if what in {"wait", "hold"} else {**AUTHORIZED, "X-Mock-Fault": what}
         connection.send(raw.request("GET", path, headers))
-        await asyncio.sleep(HttpProtocol.KEEP_ALIVE_SECONDS)
+        await asyncio.sleep(IDLE.seconds)
         return connection.statuses
 
     expected = SUFFERS[what][1]
@@ -120,8 +120,8 @@ SLOW = {
 def test_an_incomplete_request_times_out(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(HttpProtocol, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(HttpProtocol, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(HEAD, "seconds", 0.1)
+    monkeypatch.setattr(BODY, "seconds", 0.1)
     before, (data, status) = stored(server), SLOW[what]
     with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
         connection.sendall(data)

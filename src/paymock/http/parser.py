@@ -119,13 +119,7 @@ def parse_head(head: bytes) -> Request:
     if len(lines) > MAX_LINES:
         raise MalformedRequest("headers_too_large")
     if head.translate(None, _FIELD_CHARACTERS) != _LINE_ENDS[len(lines)]:
-        # RFC 9110, 5.5: a server may accept control characters in values, except for NUL, CR and LF.
-        # Here they are accepted in CHECKED_HEADERS.
-        for name, _, value in (line.partition(b":") for line in lines):
-            if value.translate(None, _FIELD_CHARACTERS) and (
-                name.lower() not in CHECKED_HEADERS or _NEVER_IN_FIELDS.search(value)
-            ):
-                raise MalformedRequest
+        _check_values(lines)
     headers = {}
     for line in lines:
         name, colon, value = line.partition(b":")
@@ -136,15 +130,27 @@ def parse_head(head: bytes) -> Request:
         headers[b"host"] = host.encode()  # RFC 9112, 3.2.2: it takes the place of the header
     request = Request(method, path, headers, query, is_current, is_current)
     if len(headers) != len(lines):
-        fields = [(_names[name], value) for name, _, value in (line.partition(b":") for line in lines)]
-        counts = Counter(name for name, _ in fields)
-        request.repeated = [name for name, count in counts.items() if count > 1]
-        if b"connection" in request.repeated:  # its lines are one list: RFC 9110, 5.3
-            headers[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
+        _find_repeated(request, lines)
     if is_current and b"connection" in headers:
-        tokens = headers[b"connection"].lower().split(b",")
-        request.keeps_alive = b"close" not in [token.strip(b" \t") for token in tokens]
+        request.keeps_alive = b"close" not in map(bytes.strip, headers[b"connection"].lower().split(b","))
     return request
+
+
+def _check_values(lines: list[bytes]) -> None:
+    """Refuse control characters but in CHECKED_HEADERS, and there NUL, CR and LF: RFC 9110, 5.5."""
+    for name, _, value in (line.partition(b":") for line in lines):
+        if value.translate(None, _FIELD_CHARACTERS) and (
+            name.lower() not in CHECKED_HEADERS or _NEVER_IN_FIELDS.search(value)
+        ):
+            raise MalformedRequest
+
+
+def _find_repeated(request: Request, lines: list[bytes]) -> None:
+    fields = [(_names[name], value) for name, _, value in (line.partition(b":") for line in lines)]
+    counts = Counter(name for name, _ in fields)
+    request.repeated = [name for name, count in counts.items() if count > 1]
+    if b"connection" in request.repeated:  # its lines are one list: RFC 9110, 5.3
+        request.headers[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
 
 
 def _split_target(target: str) -> tuple[str, str, str]:
@@ -225,7 +231,7 @@ class BodyReader:
         return data[len(part) :], not self._left
 
     def _feed_chunks(self, data: bytes) -> tuple[bytes, bool]:
-        start, parts = 0, []
+        start, parts, is_complete = 0, [], False
         self._rest = b""
         for _ in range(_CHUNKS_PER_STEP):
             if self._left:
@@ -237,13 +243,8 @@ class BodyReader:
                     break
             end = data.find(b"\r\n", start, start + MAX_HEAD)
             if end < 0:
-                line = self._rest = data[start:]
-                start = len(data)
-                if len(line) >= MAX_HEAD:
-                    raise MalformedRequest("bad_request" if self._trailer is None else "headers_too_large")
-                may_begin = line in (b"", b"\r") if self._ends_chunk else line[:1] in _HEX_DIGITS or not line
-                if not may_begin and (self._ends_chunk or self._trailer is None):
-                    raise MalformedRequest
+                self._rest, start = data[start:], len(data)
+                self._check_rest(self._rest)
                 break
             line, start = data[start:end], end + 2
             if self._ends_chunk:
@@ -258,15 +259,30 @@ class BodyReader:
                     continue
                 self._left, self._ends_chunk, self._trailer = size, size > 0, None if size else []
             elif line:
-                lines = self._trailer = [*self._trailer, line]
-                if len(lines) > MAX_LINES or sum(map(len, lines)) + 2 * len(lines) > MAX_HEAD:
-                    raise MalformedRequest("headers_too_large")
-                name, colon, value = line.partition(b":")
-                if not colon or _names[name] in _FRAMING or value.translate(None, _FIELD_CHARACTERS):
-                    raise MalformedRequest
+                self._add_trailer(self._trailer, line)
             else:
-                self._body.append(b"".join(parts))
-                self._body.complete()
-                return data[start:], True
+                is_complete = True
+                break
         self._body.append(b"".join(parts))
-        return data[start:], False
+        if is_complete:
+            self._body.complete()
+        return data[start:], is_complete
+
+    def _check_rest(self, line: bytes) -> None:
+        """Refuse what cannot become the next line."""
+        if len(line) >= MAX_HEAD:
+            raise MalformedRequest("bad_request" if self._trailer is None else "headers_too_large")
+        if self._ends_chunk:
+            may_begin = line in (b"", b"\r")
+        else:
+            may_begin = self._trailer is not None or line[:1] in _HEX_DIGITS
+        if not may_begin:
+            raise MalformedRequest
+
+    def _add_trailer(self, trailer: list[bytes], line: bytes) -> None:
+        trailer.append(line)
+        if len(trailer) > MAX_LINES or sum(map(len, trailer)) + 2 * len(trailer) > MAX_HEAD:
+            raise MalformedRequest("headers_too_large")
+        name, colon, value = line.partition(b":")
+        if not colon or _names[name] in _FRAMING or value.translate(None, _FIELD_CHARACTERS):
+            raise MalformedRequest

@@ -1,12 +1,23 @@
 """The HTTP server of one connection: it takes the requests in their order, lets the application answer them
-one at a time, and writes the replies.
+one at a time, and writes the replies. Refusals have the error envelope. Specification: "Limits", "Errors".
 
-A request is a coroutine that is driven at once. If it ends without waiting, its reply is written with all
-others of this turn of the event loop; otherwise a task drives it on. So all stores take the same way, and one
-that never waits costs no task.
+Theory of operation: a connection is in one of four phases, the table below. It is driven by the transport
+(data, the end of the client's side, a full or empty write buffer), by the request that is being answered, and
+by a timer. Then `_advance` reads on, and derives the phase and its deadline from what is left. Not obvious:
 
-Heads and bodies have limits and deadlines, and every refusal has the error envelope. Specification: "Limits",
-"Errors".
+- Pipelining: what comes behind a request waits in `_buffer`; beyond _MAX_AHEAD bytes, nothing is received.
+- A request is a coroutine that is driven at once. If it ends without waiting, its reply is written with all
+  others of this turn of the event loop (WriteBatch); otherwise a task drives it on. So all stores take the
+  same way, and one that never waits costs no task.
+- The application gets a request when its head is complete, and may reply before the body has come. The next
+  request begins behind that, so the rest is read, with a deadline: `_request` and `_reader` stay until then.
+- There is one timer, which is not replaced for each request: when it expires, it is set again. A request
+  that is being answered has no deadline, nor has a client that is slow to read its replies.
+- A refusal is the reply to what cannot be read, or comes too late; earlier requests have their replies.
+  Nothing is read after it, and the connection lingers, so that the client gets it.
+- A client that has closed its side gets the replies to what it has sent; only a request that waits for
+  something else ends early. If it ended within a request, that is refused.
+- At a stop, an idle connection is closed after a last call, any other one after its next reply (`_last`).
 """
 
 import asyncio
@@ -19,6 +30,8 @@ from email.utils import formatdate
 from functools import cache
 from types import coroutine
 from typing import Any, Protocol, TypeVar, cast
+
+from msgspec import Struct
 
 from paymock.http.connections import Connections, WriteBatch, connection_limit
 from paymock.http.parser import (
@@ -35,9 +48,22 @@ from paymock.http.parser import (
 from paymock.http.requests import Request
 from paymock.http.responses import PHRASES, Response
 from paymock.rules.errors import PaymockError
-from paymock.rules.faults import FaultKind
+from paymock.rules.faults import Fault, FaultKind
 
 T = TypeVar("T")
+
+
+class Phase(Struct, eq=False):
+    """What a connection waits for, at most so many seconds. Then it is refused or, without a text, closed."""
+
+    seconds: float
+    refusal: str | None = None
+
+
+IDLE = Phase(75.0)  # for the first byte of a request; longer than the interval of a client that polls
+HEAD = Phase(10.0, "The request was not complete in time.")  # from there to the end of its head
+BODY = Phase(15.0, "The request was not complete in time.")  # from there to the end of its body
+REPLY = Phase(math.inf)  # for the application, or until the client reads its replies
 
 _LINGER_SECONDS = 2.0
 """How long a connection stays open after a refusal, for a client that is still sending."""
@@ -56,12 +82,7 @@ _STEPS_PER_TURN = 16
 _MAX_AHEAD = 64 * 1024
 """How many bytes behind a request are received before it is answered."""
 
-_IDLE, _HEAD, _BODY, _REPLY = "idle", "head", "body", "reply"
-"""What a connection waits for."""
-
-_MESSAGE = b"%b%b%b\r\n%b"
-"""Status line, date and other header lines; the body."""
-
+_MESSAGE = b"%b%b%b\r\n%b"  # status line, date, other header lines; body
 _CLOSE = b"connection: close\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -105,35 +126,31 @@ class ServerState:
 class HttpProtocol(asyncio.Protocol):
     """A connection of a client."""
 
-    HEAD_SECONDS = 10.0
-    """The time limit from the first byte of a request to the end of its head."""
-
-    BODY_SECONDS = 15.0
-    """The time limit from the end of the head to the end of the body."""
-
-    KEEP_ALIVE_SECONDS = 75.0
-    """How long an idle connection is kept open: longer than the interval of a client that polls."""
-
     def __init__(self, state: ServerState) -> None:
+        # Of the server.
+        self._state = state
+        self._loop = asyncio.get_running_loop()
+        # Of the connection.
         self.transport: asyncio.Transport
         self.peer: tuple[str, int] | None = None
         self.used = False
-        self._state = state
-        self._loop = asyncio.get_running_loop()
-        self._buffer = b""  # what was received, and is not read yet
-        self._searched = 0  # how many bytes of it do not contain the end of a head
-        self._skipped = 0  # how many bytes of empty lines came before it
-        self._request: Request | None = None  # what is being answered, or has a body that is not read yet
-        self._reader: BodyReader | None = None  # of the rest of that body
-        self._answered = False  # whether its reply has been written
-        self._last = False  # whether the connection ends with the next reply
+        self._last = False  # whether it ends with the next reply
         self._refused = False  # whether nothing is read any more
         self._ended = False  # whether the client has closed its side
-        self._gone: asyncio.Future[None] | None = None
-        self._writable: asyncio.Event | None = None  # while the client does not read its replies
+        self._gone: asyncio.Future[None] | None = None  # done then
+        # What was received, and is not read yet.
+        self._buffer = b""
+        self._searched = 0  # how many bytes of it do not contain the end of a head
+        self._skipped = 0  # how many bytes of empty lines came before it
+        self._is_scheduled = False  # whether it is read in the next turn of the event loop
         self._reading_paused = False
-        self._is_scheduled = False  # whether what was received is read in the next turn of the event loop
-        self._phase = _IDLE
+        self._writable: asyncio.Event | None = None  # while the client does not read its replies
+        # The request that is being answered, or has a body that is not read yet.
+        self._request: Request | None = None
+        self._reader: BodyReader | None = None  # of the rest of that body
+        self._answered = False  # whether its reply has been written
+        # The deadline.
+        self._phase = IDLE
         self._deadline = math.inf  # by the clock of the event loop
         self._timer: asyncio.TimerHandle | None = None
 
@@ -142,7 +159,6 @@ class HttpProtocol(asyncio.Protocol):
         return self._request is not None and self._reader is None and not self._answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection. It is closed if no request comes within the keep-alive time."""
         self.transport = cast(asyncio.Transport, transport)
         self.peer = transport.get_extra_info("peername")
         self._set_deadline()
@@ -190,8 +206,8 @@ class HttpProtocol(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close the connection, after the reply to the current request: the server stops."""
         self._last = True
-        if self._phase is _IDLE:
-            self._deadline += _LAST_CALL_SECONDS - self.KEEP_ALIVE_SECONDS
+        if self._phase is IDLE:
+            self._deadline += _LAST_CALL_SECONDS - IDLE.seconds
             self._set_timer()
         elif self._request is None or self._answered:
             self._close()
@@ -200,37 +216,44 @@ class HttpProtocol(asyncio.Protocol):
         """Read from what was received, until a request waits for its reply or for the rest of its body."""
         self._is_scheduled = False
         try:
-            for _ in range(_STEPS_PER_TURN):
-                if not self._buffer or self._refused or self._writable or self.transport.is_closing():
-                    break
-                if self._reader is not None:
-                    self._buffer, is_complete = self._reader.feed(self._buffer)
-                    if is_complete:
-                        self._reader = None
-                        if not self.used:
-                            self._state.connections.mark_used(self)
-                        if self._answered:
-                            self._request = None
-                elif self._request is not None or not self._read_request():
-                    break
-            else:
-                self._is_scheduled = bool(self._buffer)
+            self._read()
         except MalformedRequest as error:
             self._refuse(error.code)
         if self._is_scheduled:
             self._loop.call_soon(self._advance)
-        elif self._ended and self._refused:
-            self._state.connections.defer(self.transport.close)  # it need not linger
-        elif self._ended and self._writable is None and not self.answering:
-            if self._reader is not None or self._buffer.strip(b"\r\n"):
-                self._refuse("bad_request", "The connection was closed before the end of the request.")
-            else:
-                self._state.connections.defer(self._close)
+        elif self._ended:
+            self._end_reading()
         if self._request or self._buffer or self._skipped or self._reading_paused or self._timer is None:
             self._limit_reading()
             self._set_deadline()
         else:  # as after most requests
-            self._phase, self._deadline = _IDLE, self._loop.time() + self.KEEP_ALIVE_SECONDS
+            self._phase, self._deadline = IDLE, self._loop.time() + IDLE.seconds
+
+    def _read(self) -> None:
+        for _ in range(_STEPS_PER_TURN):
+            if not self._buffer or self._refused or self._writable or self.transport.is_closing():
+                return
+            if self._reader is not None:
+                self._buffer, is_complete = self._reader.feed(self._buffer)
+                if is_complete:
+                    self._reader = None
+                    if not self.used:
+                        self._state.connections.mark_used(self)
+                    if self._answered:
+                        self._request = None
+            elif self._request is not None or not self._read_request():
+                return
+        self._is_scheduled = bool(self._buffer)
+
+    def _end_reading(self) -> None:
+        """The client has closed its side: close the connection, unless a reply is to come before."""
+        if self._refused:
+            self._state.connections.defer(self.transport.close)  # it need not linger
+        elif self._writable is None and not self.answering:
+            if self._reader is not None or self._buffer.strip(b"\r\n"):
+                self._refuse("bad_request", "The connection was closed before the end of the request.")
+            else:
+                self._state.connections.defer(self._close)
 
     def _read_request(self) -> bool:
         """Read a request, and let the application answer it; return whether there is more to read. Raises
@@ -257,7 +280,7 @@ class HttpProtocol(asyncio.Protocol):
         self._reader, self._buffer = begin_body(request, data)
         self._request, self._answered, request.client = request, False, self
         self._searched, self._skipped = 0, 0
-        self._phase, self._deadline = _REPLY, math.inf
+        self._phase, self._deadline = REPLY, math.inf
         if self._reader is None and not self.used:
             self._state.connections.mark_used(self)
         answering = self._state.app.respond(request)
@@ -269,7 +292,9 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.abort()
             raise
         else:
-            self._create_task(self._finish_answering(request, answering, waiting_for))
+            task = self._loop.create_task(self._finish_answering(request, answering, waiting_for))
+            self._state.tasks.add(task)
+            task.add_done_callback(self._state.tasks.discard)
         return True
 
     async def _finish_answering(
@@ -283,48 +308,40 @@ class HttpProtocol(asyncio.Protocol):
         self._reply(request, *answer)
         self._advance()
 
-    def _create_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._state.tasks.add(task)
-        task.add_done_callback(self._state.tasks.discard)
-
     def _reply(self, request: Request, response: Response, headers: bytes) -> None:
-        """Write a reply, or what its fault lets through."""
+        """Write a reply, or what its fault lets through. It may be the last one of the connection."""
         if self._refused:
             return
-        fault, body = response.fault, response.body
+        fault, body = response.fault, b"" if request.method == "HEAD" else response.body
         last = self._last or not request.keeps_alive
         if fault is not None or response.lost:
             if response.dropped:
-                self._state.write_batch.flush()
-                if fault is not None and fault.kind is FaultKind.RESET:
-                    # By a reset, the client loses what it has not received yet.
-                    linger = self.transport.get_extra_info("socket")
-                    linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self.transport.abort()
-                else:
-                    self.transport.close()
+                self._drop(fault)
                 return
             if fault is not None and fault.kind is FaultKind.TRUNCATE:
                 body = body[: fault.number]
                 self._last = True
-        if last:
-            headers += _CLOSE
-        if request.method == "HEAD":
-            body = b""
-        self._write(_MESSAGE % (_status_line(response.status), self._state.date(), headers, body))
-        self._finish(last=last)
-
-    def _finish(self, *, last: bool) -> None:
-        """The reply has been written. It may be the last one of the connection."""
+        self._write(response.status, headers + _CLOSE if last else headers, body)
         self._answered = True
         if last or self._last:
             self._close()
         elif self._reader is None:
             self._request = None
 
-    def _write(self, data: bytes) -> None:
-        self._state.write_batch.add(self.transport, data)
+    def _drop(self, fault: Fault | None) -> None:
+        """Close the connection in place of a reply."""
+        self._state.write_batch.flush()
+        if fault is not None and fault.kind is FaultKind.RESET:
+            # By a reset, the client loses what it has not received yet.
+            linger = self.transport.get_extra_info("socket")
+            linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _write(self, status: int, headers: bytes, body: bytes) -> None:
+        message = _MESSAGE % (_status_line(status), self._state.date(), headers, body)
+        self._state.write_batch.add(self.transport, message)
 
     def _close(self) -> None:
         self._state.write_batch.flush()
@@ -343,7 +360,7 @@ class HttpProtocol(asyncio.Protocol):
         self._fail_request()
         response, headers = self._state.app.refuse(PaymockError(code, message), path)
         body = b"" if is_head else response.body
-        self._write(_MESSAGE % (_status_line(response.status), self._state.date(), headers + _CLOSE, body))
+        self._write(response.status, headers + _CLOSE, body)
         self._state.write_batch.flush()
         # Closing a socket with unread data resets the connection, and the client might not get the reply.
         if self.transport.can_write_eof():
@@ -388,21 +405,19 @@ class HttpProtocol(asyncio.Protocol):
     def send_continue(self) -> None:
         request = self._request
         if request and request.is_current and request.headers.get(b"expect", b"").lower() == b"100-continue":
-            self._write(_CONTINUE)
-
-    # Deadlines. There is one timer, which is not replaced for each request: when it expires, it is set again.
+            self._state.write_batch.add(self.transport, _CONTINUE)
 
     def _set_deadline(self) -> None:
         if self._reader is not None:
-            phase, seconds = _BODY, self.BODY_SECONDS
+            phase = BODY
         elif self._request is not None or self._writable is not None or self._is_scheduled:
-            phase, seconds = _REPLY, math.inf
+            phase = REPLY
         elif self._buffer or self._skipped:
-            phase, seconds = _HEAD, self.HEAD_SECONDS
+            phase = HEAD
         else:
-            phase, seconds = _IDLE, self.KEEP_ALIVE_SECONDS
-        if phase is not self._phase or phase is _IDLE:
-            self._phase, self._deadline = phase, self._loop.time() + seconds
+            phase = IDLE
+        if phase is not self._phase or phase is IDLE:
+            self._phase, self._deadline = phase, self._loop.time() + phase.seconds
             self._set_timer()
 
     def _set_timer(self) -> None:
@@ -424,10 +439,10 @@ class HttpProtocol(asyncio.Protocol):
             return
         if self._deadline > self._loop.time() + _TIMER_RESOLUTION_SECONDS:
             self._set_timer()
-        elif self._phase is _IDLE:
+        elif self._phase.refusal is None:
             self._close()
         else:
-            self._refuse("bad_request", "The request was not complete in time.")
+            self._refuse("bad_request", self._phase.refusal)
 
 
 @coroutine
