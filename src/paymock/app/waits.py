@@ -1,4 +1,21 @@
-"""Waits: for a change of a payment, for a payment of an order, and for the requests of the application."""
+"""Waits: for a change of a payment, for a payment of an order, and for the requests of the application.
+
+Theory of operation: a wait looks, and sleeps on its Waiter until what it looked at may have changed, again
+and again. It ends when what it awaits has come, at once if that cannot come any more, after its timeout in
+real seconds, or when the server stops.
+
+- A wait for a payment subscribes to the changes of its sandbox: of the clock, of a simulation, a reset. A
+  change does not say of which payment, so each wait looks. A state that comes by the clock is a moment to
+  wake at.
+- A wait for an order without a payment, or for requests, depends on additions. Those come all the time, and
+  wake no other wait. While a sandbox has such waits, one _Additions reads what is new once for all of them,
+  and wakes those whose order or filter matches. The others sleep on, however many there are.
+- A look waits too: for the turn of its API key (`yield_turn`), since one change may wake many waits; and in
+  _Additions for _GAP_SECONDS, so that many additions are read at once.
+- Other processes on a shared store change and add as well, and the notifier tells of either. But a request is
+  recorded after its reply: what follows `after` one that the journal lacks counts only after _LATE_SECONDS.
+- A failure of the store ends the wait that looks, and one of _Additions ends all that rest on it.
+"""
 
 import asyncio
 import math
@@ -6,7 +23,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import chain, product, takewhile
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -16,6 +33,7 @@ from paymock.app.lookup import PaymentSnapshot, find_payment, loop_time, search_
 from paymock.payments import records
 from paymock.payments.records import PaymentHead, PaymentRecord
 from paymock.rules.clock import ClockSetting
+from paymock.rules.timeline import State
 from paymock.sandbox.notifier import Index, Waiter
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import in_slices, yield_turn
@@ -39,9 +57,7 @@ _LATE_SECONDS = 1.0
 
 
 class Waits:
-    """Waits within sandboxes. They end at the change, at once if it cannot come any more, after their timeout
-    in real seconds, or when the server stops.
-    """
+    """The waits within sandboxes."""
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal) -> None:
         self._sandboxes = sandboxes
@@ -53,24 +69,23 @@ class Waits:
         self, sandbox: str, payment_id: str, query: schemas.WaitForPayment
     ) -> schemas.WaitResult:
         """Return when the payment has `status`, or has changed. Raises PaymockError `payment_not_found`."""
-
         find = partial(find_payment, self._sandboxes, sandbox, payment_id)
         deadline = loop_time() + query.timeout
         with self._notifier.subscribe(sandbox) as changes:
-            return await self._until(schemas.WaitResult, sandbox, changes, find, query.status, deadline)
+            return await self._wait_for_status(schemas.WaitResult, sandbox, changes, find, query, deadline)
 
     async def order(self, sandbox: str, query: schemas.WaitForOrder) -> schemas.OrderWaitResult:
         """Return when the order's newest payment, or the payment with that id, has reached `status` or,
         without one, exists.
         """
-        deadline, changes, order_id = loop_time() + query.timeout, Waiter(self._notifier), query.order_id
-        newest = search_of_order(self._sandboxes, sandbox, order_id)
-        with self._additions_of(sandbox) as additions, additions.orders.entry(order_id, changes):
+        deadline, changes = loop_time() + query.timeout, Waiter(self._notifier)
+        newest = search_of_order(self._sandboxes, sandbox, query.order_id)
+        with self._additions_of(sandbox) as additions, additions.orders.entry(query.order_id, changes):
             while await newest() is None and await changes.next(deadline):
                 pass  # before its creation, no other change matters
             with self._notifier.subscribe(sandbox, changes):
-                return await self._until(
-                    schemas.OrderWaitResult, sandbox, changes, newest, query.status, deadline, order_id
+                return await self._wait_for_status(
+                    schemas.OrderWaitResult, sandbox, changes, newest, query, deadline
                 )
 
     async def requests(self, sandbox: str, query: schemas.WaitForRequests) -> schemas.RequestWaitResult:
@@ -118,45 +133,39 @@ class Waits:
             if not await reads.changes.next(deadline):
                 return False
 
-    async def _until(
+    async def _wait_for_status(
         self,
         result: type[R],
         sandbox: str,
         changes: Waiter,
         find: Callable[[], Awaitable[PaymentSnapshot | None]],
-        status: str | None,
+        query: schemas.WaitForPayment | schemas.WaitForOrder,
         deadline: float,
-        order_id: str | None = None,
     ) -> R:
-        """Wait until the payment that `find` returns has `status`. Without one, wait for its next change or,
-        of an order, until there is one; a creation can replace it by another one.
+        """Wait until the payment that `find` returns, which may be another one later, has the status. Without
+        one, wait for its next change or, of an order, until it exists.
         """
-        first = None
+        first, is_order = None, isinstance(query, schemas.WaitForOrder)
         while True:
             await yield_turn()
-            payment = await find()
-            reached, possible, moment, ahead = False, True, math.inf, ""
+            payment, outlook = await find(), _Outlook()
             if payment is not None:
                 first = first or payment.state
-                upcoming = [state for state in payment.upcoming if status in (None, state.status)]
-                reached = payment.has_been(status) if status else bool(order_id) or payment.state != first
-                possible = reached or bool(upcoming) or await payment.can_reach(status)
-                seconds = payment.seconds_to(upcoming[0].at) if upcoming else None
-                moment = math.inf if seconds is None else loop_time() + seconds
-                left = upcoming and format_seconds((upcoming[0].at - payment.elapsed) / 1000)
-                ahead = f", {left} s ahead" if left else ", which needs a deposit"
-            if reached or not possible or not await changes.next(deadline, moment):
+                outlook = await _outlook(payment, query.status, None if is_order else first)
+            if outlook.reached or not outlook.possible or not await changes.next(deadline, outlook.moment):
                 break
-        ended = result(reached=reached, possible=possible, payment=payment.payment if payment else None)
-        if reached:
+        found = payment.payment if payment else None
+        ended = result(reached=outlook.reached, possible=outlook.possible, payment=found)
+        if outlook.reached:
             return ended
         clock = (await self._sandboxes.snapshot(sandbox)).clock
         standing = payment.standing if payment else "the order has no payment"
-        awaited = status or ("a payment" if order_id else "the next change")
-        reason = f"{ahead}; {_clock(clock)}" if possible else ", which can no longer come"
-        message = f"{standing}; awaited: {awaited}{reason}"
-        is_frozen = possible and not clock.speed
-        return replace(ended, clock=schemas.FrozenClock() if is_frozen else UNSET, message=message)
+        awaited = query.status or ("a payment" if is_order else "the next change")
+        message = f"{standing}; awaited: {awaited}{outlook.text}"
+        if not outlook.possible:
+            return replace(ended, message=message)
+        frozen = UNSET if clock.speed else schemas.FrozenClock()
+        return replace(ended, clock=frozen, message=f"{message}; {_clock(clock)}")
 
     @asynccontextmanager
     async def _matching(
@@ -190,9 +199,6 @@ class Waits:
 class Matching:
     """What has matched in the journal: `entries`, oldest first, which count from the moment `counts_from` on,
     by the clock of the event loop. `changes` tells of each.
-
-    An `after` that the journal lacks counts as passed. On a shared store, another process may record it a
-    moment later, so nothing counts until it is found or _LATE_SECONDS have passed.
     """
 
     def __init__(self, wanted: RequestFilter, changes: Waiter) -> None:
@@ -205,9 +211,7 @@ Requests = Index[RequestFilter, Matching]
 
 
 class _Additions:
-    """Reads the new payments and journal entries of a sandbox, once for all waits, and wakes those that they
-    can end. All others sleep on, however many there are.
-    """
+    """Reads the new payments and journal entries of a sandbox, and wakes the waits that they can end."""
 
     def __init__(self, sandboxes: Sandboxes, journal: Journal, sandbox: str) -> None:
         self.orders: Index[str, Waiter] = Index()
@@ -218,9 +222,9 @@ class _Additions:
         self._sandbox = sandbox
         self.changes = Waiter(sandboxes.notifier)
         self.changes.wake()  # to begin with what there is
-        self.task = asyncio.create_task(self._follow())
+        self.task = asyncio.create_task(self._read_additions())
 
-    async def _follow(self) -> None:
+    async def _read_additions(self) -> None:
         notifier, failure = self._sandboxes.notifier, None
         newest_payment: bytes | None = None
         newest_entry: bytes | None = None
@@ -228,20 +232,7 @@ class _Additions:
             with notifier.subscribe(self._sandbox, self.changes, additions=True):
                 while await self.changes.next():
                     if self.orders:
-                        # at first, and when many are new, not all that are new are known: then all look
-                        orders = {*self.orders}
-                        for limit in (1,) if newest_payment is None else _LIMITS:
-                            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit)
-                            stored = [payment for _, payment in page]
-                            number = stored.index(newest_payment) if newest_payment in stored else len(stored)
-                            if number < limit:
-                                orders = {
-                                    records.decode_as(PaymentHead, new).order_id for new in stored[:number]
-                                }
-                                break
-                        newest_payment = stored[0] if stored else b""
-                        for waiter in chain.from_iterable(self.orders.get(order, ()) for order in orders):
-                            waiter.wake()
+                        newest_payment = await self._read_payments(newest_payment)
                     if self.requests:
                         newest_entry = await self._read_entries(newest_entry)
                     await notifier.sleep_until(loop_time() + _GAP_SECONDS)
@@ -251,6 +242,20 @@ class _Additions:
             waiter.wake(failure)
         for matching in chain.from_iterable(self.requests.values()):
             matching.changes.wake(failure)
+
+    async def _read_payments(self, newest: bytes | None) -> bytes:
+        """Wake the waits for the orders of the payments later than `newest`. Return the newest one."""
+        orders = {*self.orders}  # at first, and when many are new, not all that are new are known: all look
+        for limit in (1,) if newest is None else _LIMITS:
+            page = await self._sandboxes.page(self._sandbox, PaymentRecord.KIND, limit=limit)
+            stored = [payment for _, payment in page]
+            number = stored.index(newest) if newest in stored else len(stored)
+            if number < limit:
+                orders = {records.decode_as(PaymentHead, new).order_id for new in stored[:number]}
+                break
+        for waiter in chain.from_iterable(self.orders.get(order, ()) for order in orders):
+            waiter.wake()
+        return stored[0] if stored else b""
 
     async def _read_entries(self, newest: bytes | None) -> bytes:
         """Tell the entries later than `newest` to those who wait for them, and to those who begin what they
@@ -269,7 +274,7 @@ class _Additions:
             is_known = newest is None or len(new) < len(stored)
             if len(stored) < limit or (is_known and beginning.keys() <= numbers.keys()):
                 break
-        _tell(entries[: len(new)], self.requests)
+        _dispatch(entries[: len(new)], self.requests)
         for after, matchings in beginning.items():
             is_complete = after is None or after in numbers or self._sandboxes.is_synchronous
             counts_from = loop_time() + (0 if is_complete else _LATE_SECONDS)
@@ -278,8 +283,31 @@ class _Additions:
                 matching.entries, matching.counts_from = [], min(matching.counts_from, counts_from)
                 matching.changes.wake()
                 requests.setdefault(matching.wanted, set()).add(matching)
-            _tell(entries[: numbers.get(after, len(entries))], requests)
+            _dispatch(entries[: numbers.get(after, len(entries))], requests)
         return stored[0] if stored else b""
+
+
+class _Outlook(NamedTuple):
+    """Whether what is awaited has come or still can, the moment when it will, and the text about it."""
+
+    reached: bool = False
+    possible: bool = True
+    moment: float = math.inf
+    text: str = ""
+
+
+async def _outlook(payment: PaymentSnapshot, status: str | None, first: State | None) -> _Outlook:
+    """Return the outlook for `status`; without one, for another state than `first`."""
+    reached = payment.has_been(status) if status else payment.state != first
+    for state in payment.upcoming:
+        if status in (None, state.status):
+            seconds = payment.seconds_to(state.at)
+            moment = math.inf if seconds is None else loop_time() + seconds
+            left = format_seconds((state.at - payment.elapsed) / 1000)
+            return _Outlook(reached, moment=moment, text=f", {left} s ahead")
+    if reached or await payment.can_reach(status):
+        return _Outlook(reached, text=", which needs a deposit")
+    return _Outlook(possible=False, text=", which can no longer come")
 
 
 def _clock(clock: ClockSetting) -> str:
@@ -287,7 +315,7 @@ def _clock(clock: ClockSetting) -> str:
     return f"the clock runs at speed {clock.speed:g}" if clock.speed else "the clock is frozen: advance it"
 
 
-def _tell(newest: list[StoredEntry], requests: Requests) -> None:
+def _dispatch(newest: list[StoredEntry], requests: Requests) -> None:
     """Add these entries, newest first, to what matches them."""
     for entry in reversed(newest):
         fields = (entry.operation, entry.order_id, entry.payment_id, entry.shown)
