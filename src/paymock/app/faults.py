@@ -21,9 +21,7 @@ from paymock.schemas.public import PAYMENT_OPERATIONS
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import SANDBOX_RECORD
 
-MAX_RULES = 100
-"""The most rules of a sandbox."""
-
+MAX_RULES = 100  # of a sandbox
 _PREFIX = "flt_"
 
 
@@ -85,21 +83,21 @@ class RequestAttempt(Struct, frozen=True):
 
 
 class FaultInjection:
-    """Decides which fault a request gets, from its sandbox as it is before."""
+    """Decides which fault a request gets, by the rules of its sandbox, and carries out what takes time."""
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
         self.waiting_request = sandboxes.notifier.waiting_request
         self.sleep_until = sandboxes.notifier.sleep_until
 
-    def has_rule_for(self, sandbox: str, operation: str) -> bool:
-        """Whether a rule may select this operation, by the sandbox as this process has seen it last."""
+    async def has_rule_for(self, sandbox: str, operation: str, *, is_known: bool = False) -> bool:
+        """Whether a rule may select this operation, by the sandbox as this process has seen it last. Unless
+        that `is_known`, it is read now, if the store can be: the catalog needs none.
+        """
+        if not is_known:
+            with suppress(PaymockError):
+                await self._sandboxes.snapshot(sandbox)
         return self._sandboxes.known_record(sandbox).has_rule_for(operation)
-
-    async def refresh(self, sandbox: str) -> None:
-        """See what other processes have changed, if the store can be read: the catalog needs none."""
-        with suppress(PaymockError):
-            await self._sandboxes.snapshot(sandbox)
 
     async def decide(self, attempt: RequestAttempt) -> Decision:
         """Decide about a request, and count it. Raises PaymockError `store_unavailable`."""

@@ -34,11 +34,9 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
     """Carry out a request below `/v1` with the fault of its header, or else of a rule of its sandbox. The
     response has the fault that was applied. Raises PaymockError.
     """
-    header, response = request.headers.get(b"x-mock-fault"), None
     sandbox, operation, is_read = request.sandbox, request.operation, request.method != "POST"
-    if header is not None:
-        sent_once(request, b"x-mock-fault", "invalid_fault")
-    if header is None or is_read:
+    response = None
+    if b"x-mock-fault" not in request.headers:
         # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have rules.
         condition = {} if is_read else {"unless_rule_for": operation}
         try:
@@ -46,84 +44,83 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
         except RuleFound:
             pass
         except PaymockError as error:
-            # a store that has not answered would take as long again
-            is_down = error.kind.code == "store_unavailable"
-            if not is_down:
-                await faults.refresh(sandbox)
-            if header is None and (is_down or not faults.has_rule_for(sandbox, operation)):
+            # A store that has not answered would take as long again.
+            if error.kind.code == "store_unavailable" or not await faults.has_rule_for(sandbox, operation):
                 raise
         else:
-            if header is None and not is_read:
+            is_known = operation in PAYMENT_READS
+            if not (is_read and await faults.has_rule_for(sandbox, operation, is_known=is_known)):
                 return response
-            if operation not in PAYMENT_READS:  # it has not seen its sandbox
-                await faults.refresh(sandbox)
-            if header is None and not faults.has_rule_for(sandbox, operation):
-                return response
-    return await _inject(faults, request, carry_out, response)
+    elif is_read:
+        with suppress(PaymockError):
+            response = await carry_out(request)
+    decision = await _decide(faults, request, response)
+    return await _apply(faults, request, carry_out, decision, response)
 
 
-async def _inject(
-    faults: FaultInjection, request: Request, carry_out: Handler, response: Response | None
-) -> Response:
-    """Decide about the fault of a request, and carry it out unless there is a response."""
-    header = request.headers.get(b"x-mock-fault")
+async def _decide(faults: FaultInjection, request: Request, response: Response | None) -> Decision:
+    header = sent_once(request, b"x-mock-fault", "invalid_fault")
     key = request.headers.get(b"idempotency-key")
     identity = key.decode("latin-1").strip() if key else f"{request.method} {request.path}"
     payment = response.payment if isinstance(response, OperationResponse) else None
-    creation_key = None
     order_id, ahead = (payment.order_id, payment.ahead) if payment else (None, None)
+    creation_key = None
     if request.operation == CREATE_PAYMENT:
+        with suppress(PaymockError):
+            creation_key = idempotency_key(request)
         with suppress(PaymockError):
             await request.json()
         order_id = order_id_of(request)
-        with suppress(PaymockError):
-            creation_key = idempotency_key(request)
-    attempt = RequestAttempt(
-        request.sandbox,
-        FaultTarget(request.operation, order_id, request.params.get("payment_id"), ahead),
-        identity,
-        None if header is None else header.decode("latin-1"),
-        creation_key,
-    )
+    target = FaultTarget(request.operation, order_id, request.params.get("payment_id"), ahead)
+    attempt = RequestAttempt(request.sandbox, target, identity, header, creation_key)
     try:
         decision = await faults.decide(attempt)
     except PaymockError:
-        own = parse_fault(attempt.header or "")
+        own = parse_fault(header or "")
         if own is None or own.times:
             raise
         # The fault of a header needs no store.
-        decision = Decision(attempt.target, fault=own)
-    if attempt.header is not None:
-        requested_fault(attempt.header)
+        decision = Decision(target, fault=own)
+    if header is not None:
+        requested_fault(header)
+    return decision
+
+
+async def _apply(
+    faults: FaultInjection, request: Request, carry_out: Handler, decision: Decision, done: Response | None
+) -> Response:
     fault, target = decision.fault, decision.target
     if fault is None:
-        return response or await carry_out(request)
-    if not fault.after:
-        response = None
-    elif response is None:
-        response = await _result(request, carry_out)
-    if fault.keeps_reply:
-        try:
-            if fault.kind is FaultKind.DELAY:
-                end = asyncio.get_running_loop().time() + fault.number / 1000
-                waiting = faults.waiting_request(request.owner, request.end)
-                with waiting if fault.number >= 1000 else nullcontext(), suppress(ClientGone):
-                    await request.unless_gone(faults.sleep_until(end))
-            elif fault.kind is FaultKind.HOLD:
-                with faults.waiting_request(request.owner, request.end):
-                    held = faults.hold(request.sandbox, decision.rule_id)
-                    await request.unless_gone(held)
-        except ClientGone:
-            return in_place_of(response, response or Response(0), target, fault, lost=True)
-        except PaymockError as error:
-            return in_place_of(response, refusal(error, request), target)
-        response = response or await _result(request, carry_out)
-        if fault.kind is FaultKind.EXTRA:
-            await yield_turn()
-            response = _with_unknown_members(response)
-        return replace(response, fault=fault, lost=request.client is not None and request.client.has_left)
-    shown = _error_reply(fault, request) if fault.kind is FaultKind.STATUS else response or Response(0)
-    return in_place_of(response, shown, target, fault)
+        return done or await carry_out(request)
+    carried_out = (done or await _result(request, carry_out)) if fault.after else None
+    if not fault.keeps_reply:
+        is_error = fault.kind is FaultKind.STATUS
+        shown = _error_reply(fault, request) if is_error else carried_out or Response(0)
+        return in_place_of(carried_out, shown, target, fault)
+    try:
+        await _wait(faults, request, decision)
+    except ClientGone:
+        return in_place_of(carried_out, carried_out or Response(0), target, fault, lost=True)
+    except PaymockError as error:
+        return in_place_of(carried_out, refusal(error, request), target)
+    reply = carried_out or await _result(request, carry_out)
+    if fault.kind is FaultKind.EXTRA:
+        await yield_turn()
+        reply = _with_unknown_members(reply)
+    return replace(reply, fault=fault, lost=request.client is not None and request.client.has_left)
+
+
+async def _wait(faults: FaultInjection, request: Request, decision: Decision) -> None:
+    """Wait as the fault says. Raises ClientGone, if a rule holds the request; PaymockError."""
+    fault, waiting = decision.fault, faults.waiting_request(request.owner, request.end)
+    if fault is not None and fault.kind is FaultKind.HOLD:
+        with waiting:
+            held = faults.hold(request.sandbox, decision.rule_id)
+            await request.unless_gone(held)
+    elif fault is not None and fault.kind is FaultKind.DELAY:
+        end = asyncio.get_running_loop().time() + fault.number / 1000
+        with waiting if fault.number >= 1000 else nullcontext(), suppress(ClientGone):
+            await request.unless_gone(faults.sleep_until(end))
 
 
 async def _result(request: Request, carry_out: Handler) -> Response:
