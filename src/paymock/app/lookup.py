@@ -22,14 +22,11 @@ from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
 
-_FEW, _MANY = 16, 500
-"""How many payments a search reads at a time: at first, and then."""
-
+_FEW, _MANY = 16, 500  # payments that a search reads at a time: at first, and then
 _DERIVED = re.compile("0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})")
 """An address or a hash, which no record contains."""
 
-_SLEEP_MARGIN = 0.001
-"""How many seconds too early a sleep may end."""
+_SLEEP_MARGIN = 0.001  # how many seconds too early a sleep may end
 
 
 def loop_time() -> float:

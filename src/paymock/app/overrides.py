@@ -17,8 +17,7 @@ from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import SANDBOX_RECORD
 
-MAX_OVERRIDES = 100
-"""The most pending scenarios of a sandbox."""
+MAX_OVERRIDES = 100  # of a sandbox, pending
 
 Queue = tuple[Override, ...]
 

@@ -46,14 +46,9 @@ R = TypeVar("R", bound=schemas.OrderWaitResult)
 RequestFilter = tuple[str | None, ...]
 """Selects entries by operation, order, payment and shown status; None matches all."""
 
-_LIMITS = (16, 128, LENGTH)
-"""How many of the newest payments or entries are read at first, and then, to find all that are new."""
-
-_GAP_SECONDS = 0.005
-"""The minimum time between two reads of what is new in a sandbox."""
-
-_LATE_SECONDS = 1.0
-"""How much later than the reply another process may record a request on a shared store."""
+_LIMITS = (16, 128, LENGTH)  # how many of the newest are read at first, and then, to find all that are new
+_GAP_SECONDS = 0.005  # at least, between two reads of what is new in a sandbox
+_LATE_SECONDS = 1.0  # at most, between a reply and its record by another process
 
 
 class Waits:
@@ -258,9 +253,7 @@ class _Additions:
         return stored[0] if stored else b""
 
     async def _read_entries(self, newest: bytes | None) -> bytes:
-        """Tell the entries later than `newest` to those who wait for them, and to those who begin what they
-        begin with. Return the newest one.
-        """
+        """Dispatch the entries later than `newest`, and all to waits that begin. Return the newest one."""
         beginning = {after: {*matchings} for after, matchings in self.beginning.items()}
         for limit in _LIMITS:
             stored = await self._journal.stored(self._sandbox, limit)
@@ -311,7 +304,6 @@ async def _outlook(payment: PaymentSnapshot, status: str | None, first: State | 
 
 
 def _clock(clock: ClockSetting) -> str:
-    """What the clock has to do with the end of a wait."""
     return f"the clock runs at speed {clock.speed:g}" if clock.speed else "the clock is frozen: advance it"
 
 

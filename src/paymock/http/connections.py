@@ -30,8 +30,7 @@ _MAX_SCANNED = MAX_OPEN_FILES // 2
 scanned come last in the next scan, so it seldom takes many.
 """
 
-_DEFERRED_PER_ITERATION = 16
-"""How many deferred callbacks run in one iteration of the event loop."""
+_DEFERRED_PER_ITERATION = 16  # of the event loop
 
 
 _Group = tuple[bytes | str, bool]

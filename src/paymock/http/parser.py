@@ -11,20 +11,14 @@ from contextlib import suppress
 
 from paymock.http.requests import Body, Request
 
-MAX_HEAD = 16 * 1024
-"""The largest request head, in bytes."""
-
+MAX_HEAD = 16 * 1024  # bytes
 MAX_LINES = 100
-"""The largest number of header lines."""
 
 CHECKED_HEADERS = frozenset((b"authorization", b"idempotency-key", b"x-mock-scenario", b"x-mock-fault"))
 """Headers of which handlers check every character: a control character in one gets its own error."""
 
-_CHUNKS_PER_STEP = 256
-"""How many chunks are read at a time, which takes a fifth of a millisecond."""
-
+_CHUNKS_PER_STEP = 256  # which takes a fifth of a millisecond
 END_OF_HEAD = b"\r\n\r\n"
-
 _MAX_LENGTH, _MAX_LENGTH_DIGITS = 2**64, 20
 _MAX_NAMES, _MAX_NAME_LENGTH = 1_000, 64
 

@@ -65,23 +65,11 @@ HEAD = Phase(10.0, "The request was not complete in time.")  # from there to the
 BODY = Phase(15.0, "The request was not complete in time.")  # from there to the end of its body
 REPLY = Phase(math.inf)  # for the application, or until the client reads its replies
 
-_LINGER_SECONDS = 2.0
-"""How long a connection stays open after a refusal, for a client that is still sending."""
-
-_LAST_CALL_SECONDS = 0.5
-"""How long after its last use an idle connection is closed when the server stops: the first request of a new
-connection, and the next one of a busy client, may be on their way.
-"""
-
-_TIMER_RESOLUTION_SECONDS = 0.01
-"""How early a timer may fire; coarser than the clock of any event loop."""
-
-_STEPS_PER_TURN = 16
-"""How many requests, or parts of a body, are read from one connection before others have their turn."""
-
-_MAX_AHEAD = 64 * 1024
-"""How many bytes behind a request are received before it is answered."""
-
+_LINGER_SECONDS = 2.0  # after a refusal, for a client that is still sending
+_LAST_CALL_SECONDS = 0.5  # at a stop, after the last use: a first or a next request may be on its way
+_TIMER_RESOLUTION_SECONDS = 0.01  # how early a timer may fire; coarser than the clock of any event loop
+_STEPS_PER_TURN = 16  # requests, or parts of a body, of one connection before others have their turn
+_MAX_AHEAD = 64 * 1024  # bytes behind a request that is not answered yet
 _MESSAGE = b"%b%b%b\r\n%b"  # status line, date, other header lines; body
 _CLOSE = b"connection: close\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -183,9 +171,6 @@ class HttpProtocol(asyncio.Protocol):
                 self._advance()
 
     def eof_received(self) -> bool:
-        """Close the connection when all that was received is answered: the client has closed its side. A
-        request that only waits learns of it, and ends; one that has not come to its end is refused.
-        """
         self._ended = True
         if self.answering:
             self._notify_gone()
@@ -204,7 +189,6 @@ class HttpProtocol(asyncio.Protocol):
             self._advance()
 
     def shutdown(self) -> None:
-        """Close the connection, after the reply to the current request: the server stops."""
         self._last = True
         if self._phase is IDLE:
             self._deadline += _LAST_CALL_SECONDS - IDLE.seconds
@@ -256,9 +240,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._state.connections.defer(self._close)
 
     def _read_request(self) -> bool:
-        """Read a request, and let the application answer it; return whether there is more to read. Raises
-        MalformedRequest.
-        """
+        """Return whether a whole head had come, whose request is being answered. Raises MalformedRequest."""
         if self._buffer.startswith(b"\r\n"):  # RFC 9112, 2.2; empty lines count in the size of the head
             data = BLANK_LINES.sub(b"", self._buffer, 1)
             self._skipped += len(self._buffer) - len(data)
@@ -329,7 +311,6 @@ class HttpProtocol(asyncio.Protocol):
             self._request = None
 
     def _drop(self, fault: Fault | None) -> None:
-        """Close the connection in place of a reply."""
         self._state.write_batch.flush()
         if fault is not None and fault.kind is FaultKind.RESET:
             # By a reset, the client loses what it has not received yet.

@@ -12,8 +12,7 @@ from paymock.schemas import json as json_decoding
 
 T = TypeVar("T")
 
-MAX_BODY = 64 * 1024
-"""The largest request body, in bytes."""
+MAX_BODY = 64 * 1024  # bytes
 
 
 class ClientGone(Exception):
@@ -154,7 +153,6 @@ class Request(msgspec.Struct, eq=False):
         return body.decoded
 
     def end(self) -> None:
-        """End what this request waits for, and its connection after the reply."""
         if self.client is not None:
             self.client.end()
 

@@ -52,7 +52,6 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def with_warning(response: Response, text: str) -> Response:
-    """Return the response with one more warning. All of them are one header line."""
     warnings = [value for name, value in response.headers if name == WARNING]
     others = [header for header in response.headers if header[0] != WARNING]
     return replace(response, headers=(*others, (WARNING, "; ".join([*warnings, text]))))

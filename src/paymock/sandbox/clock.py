@@ -1,4 +1,4 @@
-"""The system clock. No other module reads it for the mock."""
+"""The real time of all sandboxes, by the clocks of the system and of the store."""
 
 import sys
 import time

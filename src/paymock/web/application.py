@@ -116,7 +116,6 @@ class Application:
         return response, headers
 
     def refuse(self, error: PaymockError, path: str) -> EncodedResponse:
-        """Return the answer to what is not an HTTP request, and record it. `path`: as far as it is known."""
         request_id = f"{self._id_prefix}{next(self._count):x}"
         response = error_response(error, request_id)
         exchange = Exchange(request_id, "-", "-", response, 0.0, "malformed")

@@ -1,1 +1,1 @@
-"""The operations: a handler and a row of documentation for each."""
+"""The operations, each a row that says its route, handler, types and documentation; and their faults."""
