@@ -4,8 +4,8 @@ milliseconds: each sees every status in order.
 
 import asyncio
 import random
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -22,8 +22,8 @@ SLOWEST_SECONDS, FASTEST_SECONDS = 0.2, 0.001
 
 
 async def poll_while_advanced(url: str, number: int, pause: float) -> None:
-    with_key: dict[str, Any] = {"base_url": url, "headers": AUTHORIZED, "timeout": 60}
-    async with httpx.AsyncClient(**with_key) as control, httpx.AsyncClient(**with_key) as application:
+    client = partial(httpx.AsyncClient, base_url=url, headers=AUTHORIZED, timeout=60)
+    async with client() as control, client() as application:
         key = {"Idempotency-Key": f"observation-{number}"}
         body = order(order_id=f"order-{number}")
         payment = (await application.post("/v1/payments", json=body, headers=key)).json()
