@@ -81,15 +81,22 @@ def test_the_debian_packages_are_the_same_in_all_files() -> None:
 
 
 def test_a_count_above_its_limit_is_named(clone: Path) -> None:
-    for folder in ("src", "tests", "docs"):
-        (clone / folder).mkdir()
+    for folder in ("src/verify", "tests", "docs"):
+        (clone / folder).mkdir(parents=True)
     (clone / "src" / "one.py").write_text("def one(): return _two()\ndef _two(): ...\ndef __three(): ...\n")
+    (clone / "src" / "verify" / "two.py").write_text("def one(): return _two()\ndef _two(): ...\n")
     (clone / "docs" / "page.md").write_text("three words here")
     for page in ("README.md", "CONTRIBUTING.md"):
         (clone / page).write_text("one")
-    limits = "src = 3\nmodules = 1\ntests = 0\ndocuments = 4\ncalled-once = 33.3\n"
+    limits = (
+        "src = 5\nmodules = 2\ntests = 0\ndocuments = 4\ncalled-once = 33.3\ncalled-once-in-verify = 49.9\n"
+    )
     (clone / "pyproject.toml").write_text(f"[tool.paymock.weight]\n{limits}")
     status, output, _ = call(clone / "scripts" / "weight", folder=clone)
-    assert (status, output.count("above")) == (1, 1)
+    assert (status, output.count("above")) == (1, 2)
     assert "5 words of documents: above 4, the limit\n" in output
     assert "33.3 % of functions without verify are private and called once (1 of 3)\n" in output
+    assert (
+        "50.0 % of functions of verify are private and called once (1 of 2): above 49.9, the limit\n"
+        in output
+    )
