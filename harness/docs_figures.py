@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-Name = Literal["stop", "slow", "slow-few-files", "bodies", "pieces"]
+Name = Literal["stop", "slow", "slow-few-files"]
 """The markers that programs fill in. The figures of tests.system.faults are taken from what it prints."""
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"

@@ -7,6 +7,7 @@ import contextlib
 import math
 import random
 import re
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -90,6 +91,21 @@ def test_a_good_request_means_the_same_cut_at_every_byte(data: bytes) -> None:
         assert await conversation([data[at : at + 1] for at in range(len(data))], slowly=True) == whole
 
     run(check())
+
+
+def test_ten_times_the_chunks_of_a_body_cost_ten_times_the_time() -> None:
+    head = raw.request("POST", "/read", {"Transfer-Encoding": "chunked"})
+
+    def seconds(count: int, *, slowly: bool) -> float:
+        parts = [head, *[b"1\r\na\r\n"] * count, b"0\r\n\r\n"]
+        began = time.process_time()
+        written, _ = run(conversation(parts if slowly else [b"".join(parts)], slowly=slowly))
+        assert b"a" * count in written
+        return time.process_time() - began
+
+    for slowly in (False, True):
+        few, many = (min(seconds(count, slowly=slowly) for _ in range(5)) for count in (300, 3_000))
+        assert many < 50 * few
 
 
 @pytest.mark.parametrize("first", [READ, WAITS])

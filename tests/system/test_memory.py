@@ -1,5 +1,7 @@
+import re
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from harness import process_info
 from harness.api_client import ORDER
 from harness.server_process import ServerProcess, server_process
-from tests.support.raw import exchange_on, request
+from tests.support.raw import exchange, exchange_on, request
 
 PIPELINED = 50
 WARM_UP = 12_000
@@ -74,3 +76,26 @@ def test_requests_that_store_nothing_take_less_than_50_bytes(served: ServerProce
         keys=1,
     )
     assert each < 50
+
+
+@pytest.mark.parametrize(("key", "status"), [("mk_test_large", 413), ("nobody", 401)])
+@pytest.mark.parametrize("framing", ["Content-Length: 10485760", "Transfer-Encoding: chunked"])
+def test_50_bodies_of_10_mb_at_once_take_less_than_20_mb(
+    served: ServerProcess, framing: str, key: str, status: int
+) -> None:
+    name, value = framing.split(": ")
+    json_body = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", name: value}
+    head = request("POST", "/v1/payments", {"Idempotency-Key": "order-1001-payment", **json_body})
+    part = b"x" * 65_536 if name == "Content-Length" else b"10000\r\n%s\r\n" % (b"x" * 65_536)
+    data = head + part * 160 + b"0\r\n\r\n" * (name != "Content-Length")
+    Path(f"/proc/{served.process.pid}/clear_refs").write_text("5")  # resets the peak
+    before = peak_bytes(served)
+    with ThreadPoolExecutor(50) as pool:
+        replies = [*pool.map(lambda _: exchange(served.port, data), range(50))]
+    assert {reply.status for [reply] in replies} == {status}
+    assert peak_bytes(served) - before < 20e6
+
+
+def peak_bytes(served: ServerProcess) -> int:
+    [kilobytes] = re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{served.process.pid}/status").read_text())
+    return int(kilobytes) * 1024

@@ -1,11 +1,10 @@
-"""Attack a server with slow clients and large bodies, and stop a busy server.
+"""Attack a server with slow clients, and stop a busy server.
 
     python -m tests.system.hostile [--short] [--write]
 
 Opens 5,000 slow connections during regular load, with the system's limit of open files and with a limit of
-1,024; sends 50 bodies of 10 MB concurrently; sends a body in 3,000 chunks; sends SIGTERM with 100 requests in
-progress. This takes about three minutes. `--short` measures regular load for a shorter time, and stops no
-server, which tests/system/test_stop.py does.
+1,024; sends SIGTERM with 100 requests in progress. This takes about three minutes. `--short` measures regular
+load for a shorter time, and stops no server, which tests/system/test_stop.py does.
 
 It fails when a guarantee of docs/reliability.md is violated; `--write` writes the figures there. It needs
 Linux, 6,000 open files and redis-server.
@@ -22,7 +21,6 @@ from typing import TypeVar
 
 from harness.docs_figures import write_figure
 from tests.system.hostile.graceful_stop import CASES, stop_busy_server
-from tests.system.hostile.large_bodies import send_chunks, send_large_bodies
 from tests.system.hostile.regular_clients import Figure
 from tests.system.hostile.starvation import FEW_FILES, attack_with_slow_clients
 
@@ -52,8 +50,6 @@ def run(*, short: bool) -> Iterator[Figure]:
     seconds = SHORT_SECONDS if short else SECONDS
     yield _in_folder(partial(attack_with_slow_clients, "slow", seconds, None))
     yield _in_folder(partial(attack_with_slow_clients, "slow-few-files", seconds, FEW_FILES))
-    yield _in_folder(send_large_bodies)
-    yield _in_folder(send_chunks)
     if not short:
         yield _stop_figure()
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import uvloop
 
-from harness.api_client import API_KEY, ORDER
+from harness.api_client import ORDER, request_headers
 from harness.docs_figures import Name
 from harness.process_info import cpu_nanoseconds
 from harness.server_process import ServerProcess
+from tests.support.raw import request
 from tests.system.faults.concurrent_creations import Connection
 from tests.system.faults.history import CREATED, DONE, NO_REPLY
 
@@ -102,7 +103,8 @@ class _Client:
         if self._connection is None:
             streams = await asyncio.open_connection("127.0.0.1", self._server.port)
             self._connection = Connection(*streams)
-        self._connection.writer.write(request_head(method, path, len(body)) + body)
+        headers = request_headers({"Idempotency-Key": str(uuid.uuid4())})
+        self._connection.writer.write(request(method, path, headers, body))
         reply = await self._connection.reply()
         return reply.status, reply.body
 
@@ -110,11 +112,3 @@ class _Client:
         if self._connection is not None:
             self._connection.writer.close()
             self._connection = None
-
-
-def request_head(method: str, path: str, length: int | None, key: str = API_KEY) -> bytes:
-    """A request head. Without a length, the body is chunked."""
-    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
-    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {key}", framing]
-    lines += ["Content-Type: application/json", f"Idempotency-Key: {uuid.uuid4()}", "", ""]
-    return "\r\n".join(lines).encode()
