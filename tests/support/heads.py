@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 import uvloop
@@ -41,12 +40,8 @@ _HEAD = re.compile(
 )
 
 
-class Reply(NamedTuple):
-    """A reply: its status, its header lines by lower-case name, its body; None: the reply to HEAD."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes | None
+Reply = tuple[int, dict[str, str], bytes | None]
+"""A reply: its status, its header lines by lower-case name, its body; None: the reply to HEAD."""
 
 
 @dataclass
@@ -58,10 +53,6 @@ class Outcome:
     """Requests without a reply: those that want a body that never comes."""
 
     violations: list[str] = field(default_factory=list)
-
-
-class Malformed(Exception):
-    """What came is no sequence of HTTP replies."""
 
 
 def proof(folder: Path, count: int, seed: int) -> Outcome:
@@ -128,10 +119,10 @@ def problems(received: bytes | None, data: bytes, good: int | None, outcome: Out
         return
     try:
         replies = [*parsed(received)]
-    except Malformed as malformed:
+    except ValueError as malformed:
         yield f"{malformed}: {received[:200]!r}"
         return
-    statuses = [reply.status for reply in replies]
+    statuses = [status for status, _, _ in replies]
     outcome.silent += not replies
     outcome.replies.update(map(str, statuses))
     if good is not None and (len(statuses) != good + 1 or max(statuses[:good]) >= 300):
@@ -152,27 +143,27 @@ def problems(received: bytes | None, data: bytes, good: int | None, outcome: Out
 
 
 def parsed(received: bytes) -> Iterator[Reply]:
-    """The replies. Raises Malformed."""
+    """The replies. Raises ValueError."""
     while received:
         head = _HEAD.match(received)
         if head is None:
-            raise Malformed("no head of a reply")
+            raise ValueError("no head of a reply")
         received = received[head.end() :]
         status, lines = int(head[1]), head[2].decode("ascii").splitlines()
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         if len(headers) != len(lines):
-            raise Malformed("a header line twice")
+            raise ValueError("a header line twice")
         if status == 100:
             continue
         if status != 204 and not headers.get("content-length", "").isdigit():
-            raise Malformed("no length")
+            raise ValueError("no length")
         length = 0 if status == 204 else int(headers["content-length"])
         if length and (not received or received.startswith(b"HTTP/1.1 ")):
-            yield Reply(status, headers, None)
+            yield status, headers, None
             continue
         if len(received) < length:
-            raise Malformed("half a body")
-        yield Reply(status, headers, received[:length])
+            raise ValueError("half a body")
+        yield status, headers, received[:length]
         received = received[length:]
 
 

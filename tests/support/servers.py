@@ -71,16 +71,6 @@ def reply_on(connection: socket.socket) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def in_progress(served: ServerProcess, milliseconds: int) -> socket.socket:
-    """A request that takes so long, and that the server has received when this returns."""
-    fault = {"X-Mock-Fault": f"delay={milliseconds}", "Idempotency-Key": "slow-request"}
-    connection = ask(served, "/v1/chains", fault)
-    with httpx.Client(base_url=served.url) as client:
-        for _ in range(2):
-            assert client.get("/livez").status_code == 200
-    return connection
-
-
 def wait_until_refused(served: ServerProcess) -> None:
     def refused() -> bool:
         try:

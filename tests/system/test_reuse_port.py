@@ -19,7 +19,6 @@ from tests.support.servers import (
     NEEDS_LINUX,
     ask,
     create,
-    in_progress,
     one_connection_each,
     reply_on,
     servers_on_sqlite,
@@ -80,16 +79,6 @@ def test_a_stop_answers_the_connections_that_nobody_has_accepted(tmp_path: Path)
             connection.sendall(raw.request("GET", "/v1/chains", AUTHORIZED))
         assert served.stop(signal.SIGCONT)[0] == 0
         assert {reply_on(connection)[:15] for connection in [*waiting, *late]} == {b"HTTP/1.1 200 OK"}
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_requests_in_progress_with_their_replies(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    with server_process(tmp_path) as served:
-        slow = [in_progress(served, milliseconds) for milliseconds in (700, 30_000)]
-        assert served.stop(number)[0] == 0
-        assert {reply_on(connection)[:15] for connection in slow} == {b"HTTP/1.1 200 OK"}
 
 
 def test_a_second_signal_ends_the_process_immediately(tmp_path: Path) -> None:
