@@ -195,7 +195,7 @@ async def test_a_damaged_record_is_an_error_of_the_store() -> None:
     app = UseCases(store)
     payment, _ = await app.create()
     values = store._sandboxes[SANDBOX].values
-    [token] = values
+    token = payment.id.removeprefix("pay_")
     values[token] = b"\xff" + values[token][1:]
     for request in (app.service.payment(SANDBOX, payment.id), app.create()):
         assert (await refusal(request)).kind.code == "store_unavailable"

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
+from typing import Any
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
@@ -11,12 +12,13 @@ from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, SANDBOX_RECORD, Additio
 
 
 class _Sandbox:
-    __slots__ = ("counters", "kinds", "logs", "revision", "values")
+    __slots__ = ("counters", "revision", "values")
 
     def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
-        self.kinds: dict[str, list[str]] = {}
-        self.logs: dict[str, list[bytes]] = {}  # a list of few takes far less room than a deque
+        self.values: dict[str, Any] = {}
+        """Bytes; under `kind:KIND` the keys of a list, under `log:NAME` the entries of a log. One dictionary
+        takes far less room than three, and a list of few far less than a deque.
+        """
         self.counters: BoundedCache[str, int] | None = None  # few sandboxes have any
         self.revision = 0  # how many changes there have been
 
@@ -60,7 +62,7 @@ class MemoryStore:
         state, existing = self._values(sandbox, SANDBOX_RECORD, key)
         if existing is None and state == expected_state:
             contents = self._sandboxes.get(sandbox)
-            count = len(contents.kinds.get(kind, ())) if contents else 0
+            count = len(contents.values.get(f"kind:{kind}", ())) if contents else 0
             total_limit = self._limits.get(kind)
             is_full = total_limit is not None and self._totals[kind] >= total_limit
             if is_full or (limit is not None and count >= limit):
@@ -92,7 +94,7 @@ class MemoryStore:
         if addition is not None and self._values(sandbox, addition[0]) != [None]:
             return False
         contents = self._sandboxes.get(sandbox) or self._create(sandbox)
-        if if_empty and contents.kinds:
+        if if_empty and any(name.startswith("kind:") for name in contents.values):
             raise PaymockError("sandbox_not_empty")
         contents.values[key] = _compact(new)
         contents.revision += 1
@@ -106,14 +108,14 @@ class MemoryStore:
         contents = self._sandboxes.get(sandbox)
         if contents is None:
             return []
-        keys = contents.kinds.get(kind, [])
+        keys = contents.values.get(f"kind:{kind}", [])
         end = len(keys) if before is None else min(before, len(keys))
         indexes = range(end - 1, max(-1, end - 1 - limit), -1)
         return [(index, contents.values[keys[index]]) for index in indexes]
 
     async def count(self, sandbox: str, kind: str) -> int:
         contents = self._sandboxes.get(sandbox)
-        return len(contents.kinds.get(kind, ())) if contents else 0
+        return len(contents.values.get(f"kind:{kind}", ())) if contents else 0
 
     async def increment(self, sandbox: str, key: str) -> int:
         contents = self._use(sandbox)
@@ -125,20 +127,20 @@ class MemoryStore:
     async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
         contents = self._use(sandbox)
         contents.revision += 1
-        retained = contents.logs.setdefault(log, [])
+        retained = contents.values.setdefault(f"log:{log}", [])
         retained += map(_compact, entries)
         if len(retained) > keep + keep // 8:  # not at every addition
             del retained[:-keep]
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
-        return list(islice(reversed(contents.logs.get(log, ())), limit)) if contents else []
+        return list(islice(reversed(contents.values.get(f"log:{log}", ())), limit)) if contents else []
 
     async def clear_log(self, sandbox: str, log: str) -> None:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
         if contents is not None:
             contents.revision += 1
-            contents.logs.pop(log, None)
+            contents.values.pop(f"log:{log}", None)
 
     async def revision(self, sandbox: str, log: str) -> bytes:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
@@ -151,9 +153,9 @@ class MemoryStore:
         self._reset_states.pop(sandbox, None)
         old = self._sandboxes.pop(sandbox, None)
         if old is not None:
+            for name in [name for name in old.values if name.startswith("kind:")]:
+                self._totals[name.removeprefix("kind:")] -= len(old.values.pop(name))
             self._free(old.values)
-            self._totals.subtract({kind: len(keys) for kind, keys in old.kinds.items()})
-            old.kinds.clear()
         self._reset_states[sandbox] = _compact(new_state)
         return True
 
@@ -178,7 +180,7 @@ class MemoryStore:
         state = self._reset_states.get(sandbox)
         return [state if key == SANDBOX_RECORD else None for key in keys]
 
-    def _free(self, values: dict[str, bytes]) -> None:
+    def _free(self, values: dict[str, Any]) -> None:
         """Free the memory of a large sandbox in parts, since it takes milliseconds."""
         for _ in range(min(10_000, len(values))):
             values.popitem()
@@ -189,7 +191,7 @@ class MemoryStore:
         key, value, kind = addition
         self._totals[kind] += 1
         contents.values[key] = _compact(value)
-        contents.kinds.setdefault(kind, []).append(key)
+        contents.values.setdefault(f"kind:{kind}", []).append(key)
 
     def _create(self, sandbox: str) -> _Sandbox:
         """Return a sandbox that will have values."""

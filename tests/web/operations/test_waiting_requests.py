@@ -85,7 +85,7 @@ def test_whatever_waits_ends_with_its_client_its_key_and_the_server(end: str, tm
         ask("/_mock/faults", body=b'{"fault": "hold", "operation": "listAssets"}')
         await turns(3)
         paths = "/_mock/wait?order_id=x", "/_mock/requests/wait", "/v1/chains/bsc/assets"
-        delays = "delay=1000", "delay=30000; after", "hang"
+        delays = "delay=30000", "delay=30000; after", "hang"
         waiting = [*map(ask, paths), *(ask("/v1/chains", fault=fault) for fault in delays)]
         other = ask("/_mock/requests/wait", "the-other-key")
         while app.notifier.waiting <= len(waiting):
