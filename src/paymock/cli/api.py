@@ -1,6 +1,4 @@
-"""What commands that call the API share: types of values, the client, its errors and their exit codes, and a
-temporary server.
-"""
+"""What commands that call the API share: types, the client, its errors, and a temporary server."""
 
 import functools
 import json
@@ -126,9 +124,6 @@ class ApiClient(Sandbox):
             return super()._decoder(reply)
         return functools.partial(decode_reply, reply_type=getattr(control, reply) if reply else type(None))
 
-    def payment_page(self, limit: int, **filters: str | None) -> Json:
-        return self._payment_page(limit, **filters)
-
     def checkout_url(self, payment_id: str) -> str:
         return f"{self.url}/checkout/{payment_id}"
 
@@ -164,9 +159,7 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def split_payment(arguments: Sequence[str], *, has_value: bool) -> tuple[str | None, str | None]:
-    """The payment and the value in the arguments `[PAYMENT] [VALUE]`; None for what is missing. A single one
-    is the value, unless an option `has_value`.
-    """
+    """The arguments `[PAYMENT] [VALUE]`. A single one is the value, unless an option `has_value`."""
     if len(arguments) > 2:
         raise click.UsageError(f"Got unexpected extra argument ({arguments[2]})")
     if len(arguments) == 1 and not has_value:
@@ -177,9 +170,7 @@ def split_payment(arguments: Sequence[str], *, has_value: bool) -> tuple[str | N
 
 @contextmanager
 def temporary_server(scenarios: Path | None = None) -> Iterator[str]:
-    """Run a server in a thread, on a free port, for the length of the block; yield its URL. `scenarios`: a
-    file of scenarios beside the eight.
-    """
+    """Run a server in a thread, also with the scenarios of a file if one is given, and yield its URL."""
     # Imported here, since they take long to import.
     from paymock.payments.files import FileError
     from paymock.server.process import StartError

@@ -56,12 +56,10 @@ from paymock.client.sandbox import (
     GRACE_PERIOD,
     NotReached,
     default_order_id,
+    payment_page,
     payment_request,
 )
 from paymock.text import format_seconds
-
-_DEFAULT_DECIMALS = 18
-"""Those of an asset that is not in the catalog."""
 
 _TOKENS = re.compile(r"([0-9]{1,80}(?:\.[0-9]{1,80})?) ?([A-Za-z]*)")
 
@@ -159,7 +157,7 @@ def create(
         tokens = [one.id for one in assets.values() if not one.native]
         asset = "USDT" if "USDT" in assets or not tokens else tokens[0]
     if amount is None:
-        amount = str(10 ** (assets[asset].decimals if asset in assets else _DEFAULT_DECIMALS))
+        amount = str(10 ** (assets[asset].decimals if asset in assets else 18))  # 18: not in the catalog
     _check_raw(amount, chain, asset)
     body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata}
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
@@ -213,7 +211,7 @@ def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
 @as_json
 def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
-    page = client.payment_page(limit, **filters)
+    page = payment_page(client, limit, **filters)
     data, width = page["data"], None if wide else terminal_width()
     due = []
     for item in data:

@@ -36,14 +36,10 @@ class Refused(Exception):
     """
 
     def __init__(self, request: str, status: int, error: Json) -> None:
-        code, message, details = error["code"], error["message"], error.get("details") or []
-        problems = "".join(f"\n  {problem['field']}: {problem['message']}" for problem in details)
-        super().__init__(f"{request} was refused with {status} {code}: {message}{problems}")
-        self.status = status
-        self.code = code
-        self.message = message
-        self.details = details
-        self.error = error
+        self.status, self.error = status, error
+        self.code, self.message, self.details = error["code"], error["message"], error.get("details") or []
+        problems = "".join(f"\n  {problem['field']}: {problem['message']}" for problem in self.details)
+        super().__init__(f"{request} was refused with {status} {self.code}: {self.message}{problems}")
 
 
 class Unreachable(ConnectionError):
@@ -81,9 +77,7 @@ class ConnectionPool:
         return self._idle.setdefault(process, [])
 
     def take(self, timeout: float) -> http.client.HTTPConnection:
-        """Return an open connection with a timeout in seconds. Raises OSError, and UnicodeError for a
-        malformed host name.
-        """
+        """An open connection; `timeout` is in seconds. Raises OSError, UnicodeError for a malformed host."""
         while (idle := self._pop_idle()) is not None:
             if _is_open(idle.sock):
                 idle.sock.settimeout(timeout)

@@ -203,19 +203,7 @@ class Sandbox:
         order or the id begins with, or a whole invoice address or transaction hash.
         """
         filters = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
-        payments: list[Json] = self._payment_page(inf, **filters)["data"]
-        return payments
-
-    def _payment_page(self, limit: float, **filters: str | None) -> Json:
-        """Return one page of the newest `limit` payments that match."""
-        data: list[Json] = []
-        page: Json = {"next_cursor": None}
-        while True:
-            query = {**filters, "limit": min(limit - len(data), _MAX_PAGE), "cursor": page["next_cursor"]}
-            page = self.call("listPayments", query=query)
-            data += page["data"]
-            if page["next_cursor"] is None or len(data) >= limit:
-                return page | {"data": data}
+        return [*payment_page(self, inf, **filters)["data"]]
 
     def advance_payment(
         self,
@@ -241,12 +229,9 @@ class Sandbox:
             return self.call("advancePayment", payment_id=payment_id, body=body)
         limit = _seconds("timeout", timeout)
         body |= {"until_observed": True, "timeout": limit}
+        within = min(limit, MAX_WAIT) + GRACE_PERIOD
         result = self.call(
-            "advancePayment",
-            payment_id=payment_id,
-            body=body,
-            timeout=min(limit, MAX_WAIT) + GRACE_PERIOD,
-            reply="ObservedPayment",
+            "advancePayment", payment_id=payment_id, body=body, timeout=within, reply="ObservedPayment"
         )
         payment: Json = result["payment"]
         if not result["observed"]:
@@ -375,9 +360,8 @@ class Sandbox:
         wanted = {"operation": operation, "order_id": order_id, "payment_id": payment_id, "shown": shown}
         query = wanted | {"after": after, "count": count}
         for result in self._results("waitForRequests", _seconds("timeout", timeout), query):
-            requests: list[Json] = result["data"]
             if result["reached"]:
-                return requests
+                return [*result["data"]]
         raise NotReached(result["message"], None, timed_out=True)
 
     def requests(self, limit: int = 1_000) -> list[Json]:
@@ -398,8 +382,7 @@ class Sandbox:
         as text without API keys and addresses, for the message of a failure. Raises Refused, and Unreachable
         within some ten seconds.
         """
-        text: str = self.send("getStory", timeout=_STORY_TIMEOUT).result()
-        return text
+        return str(self.send("getStory", timeout=_STORY_TIMEOUT).result())
 
     def reset(self) -> None:
         """Delete payments, idempotency keys, webhook endpoints, overrides, fault rules and requests, and
@@ -447,25 +430,17 @@ class Sandbox:
             if not value:
                 raise ValueError(f"{name} must not be empty")
             segments[name] = quote(value, safe="", errors="surrogateescape")
+        path, decode = route.path.format_map(segments), self._decoder(reply or route.reply)
         return self._client.send(
-            route.method,
-            route.path.format_map(segments),
-            decode=self._decoder(reply or route.reply),
-            query=query,
-            body=body,
-            headers=headers,
-            timeout=timeout,
+            route.method, path, decode=decode, query=query, body=body, headers=headers, timeout=timeout
         )
 
     def call(self, operation: str, **request: Any) -> Json:
-        """Send a request as `send` does, and return its reply; an empty one is {}. Raises Refused,
-        Unreachable.
-        """
+        """Send a request as `send` does, and return its reply; an empty one is {}. Raises Refused, too."""
         return self.send(operation, **request).result() or {}
 
     def _list(self, operation: str, **request: Any) -> list[Json]:
-        data: list[Json] = self.call(operation, **request)["data"]
-        return data
+        return [*self.call(operation, **request)["data"]]
 
     def _decoder(self, reply: str | None) -> Callable[[bytes], Any]:
         """A function that decodes the body of a reply of this type. Raises ValueError for another body."""
@@ -474,9 +449,7 @@ class Sandbox:
     def _results(
         self, operation: str, timeout: float, query: Mapping[str, Any], **ids: str
     ) -> Iterator[Json]:
-        """Yield the replies of requests that wait, until `timeout` real seconds have passed, or what is
-        awaited can no longer come.
-        """
+        """Yield replies for `timeout` real seconds, or until what is awaited can no longer come."""
         deadline = monotonic() + timeout
         while True:
             sent_at = monotonic()
@@ -489,6 +462,18 @@ class Sandbox:
                 return
             if now < sent_at + duration - _RETRY_PAUSE:
                 time.sleep(min(_RETRY_PAUSE, deadline - now))  # the server may be stopping
+
+
+def payment_page(sandbox: Sandbox, limit: float, **filters: str | None) -> Json:
+    """Return one page of the newest `limit` payments that match."""
+    data: list[Json] = []
+    page: Json = {"next_cursor": None}
+    while True:
+        query = {**filters, "limit": min(limit - len(data), _MAX_PAGE), "cursor": page["next_cursor"]}
+        page = sandbox.call("listPayments", query=query)
+        data += page["data"]
+        if page["next_cursor"] is None or len(data) >= limit:
+            return page | {"data": data}
 
 
 def payment_request(
