@@ -69,17 +69,10 @@ class Coverage:
             Group(name, items, [item for item in items if item in seen.get(name, ())])
             for name, items in _items().items()
         ]
-
+        self.seen = {group.name: group.seen for group in self.groups}
         items = [item for group in self.groups for item in group.items]
         self._total = Group("total", items, [item for group in self.groups for item in group.seen])
-
-    @property
-    def percent(self) -> float:
-        return self._total.percent
-
-    @property
-    def seen(self) -> dict[str, list[str]]:
-        return {group.name: group.seen for group in self.groups}
+        self.percent = self._total.percent
 
     def as_json(self) -> dict[str, Any]:
         groups = [
@@ -130,8 +123,5 @@ def coverage(entries: Iterable[Mapping[str, Any]], payments: Iterable[Mapping[st
 
 def merged(coverages: Iterable[Coverage]) -> Coverage:
     """Return what was seen in any of several sandboxes."""
-    seen: dict[str, set[str]] = {}
-    for one in coverages:
-        for name, items in one.seen.items():
-            seen.setdefault(name, set()).update(items)
-    return Coverage(seen)
+    seen = [one.seen for one in coverages]
+    return Coverage({name: set().union(*(items[name] for items in seen)) for name in _items()})

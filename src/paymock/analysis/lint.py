@@ -35,9 +35,7 @@ _SECRETS = (
     ("a mnemonic", re.compile(r"^[a-z]{3,8}(?: [a-z]{3,8}){11}(?:(?: [a-z]{3,8}){3}){0,4}$")),
 )
 _PRIVATE_KEY = re.compile(r"\b(0[xX])?[0-9a-fA-F]{64}\b")
-"""A private key, or another number of 256 bits: in an order id without `0x`, or in a member with a
-DIGEST_NAME, it is taken to be a digest.
-"""
+"""Matches digests, too: without `0x` in an order id, or in a member with a DIGEST_NAME, it is one."""
 
 _DIGEST_NAME = re.compile("hash|sha|digest|checksum|tx|transaction", re.IGNORECASE)
 
@@ -82,9 +80,7 @@ class _Request:
         self.fetch_site: str | None = entry.get("fetch_site")
 
     def pause_since(self, earlier: "_Request") -> int:
-        """The real or virtual milliseconds between the reply to an earlier request and this one, whichever
-        are more.
-        """
+        """The milliseconds since the reply to an earlier request, real or virtual, whichever are more."""
         virtual = self.virtual - earlier.virtual if earlier.virtual else 0
         return max(0, self.began - earlier.answered, virtual)
 
@@ -93,8 +89,7 @@ def lint(
     entries: Iterable[Mapping[str, Any]], payments: Iterable[Mapping[str, Any]] = ()
 ) -> list[LintWarning]:
     """Return what is wrong with the requests of one sandbox: its journal, newest first, and its payments."""
-    requests = [_Request(entry) for entry in entries][::-1]
-    requests.sort(key=lambda request: request.began)
+    requests = sorted(map(_Request, reversed([*entries])), key=lambda request: request.began)
     payments = [*payments]
     return [
         *key_not_reused(requests),
@@ -247,27 +242,22 @@ def secret_in_order(
     for payment in payments:
         fields = [("order_id", payment["order_id"]), *_texts("metadata", payment["metadata"])]
         kinds = [(field, kind) for field, text in fields if (kind := _secret(field, text))]
-        if kinds:
-            [(field, kind), *_] = kinds
-            creations = [
-                request.id
-                for request in requests
-                if request.operation == CREATE_PAYMENT and request.payment_id == payment["id"]
-            ]
+        for field, kind in kinds[:1]:
+            about = [request for request in requests if request.payment_id == payment["id"]]
             yield LintWarning(
                 "secret_in_order",
                 _masked(payment["order_id"]),
                 payment["id"],
                 f"`{field}` holds what looks like {kind}; pages and logs show it, so keep secrets out of it",
-                tuple(creations),
+                tuple(request.id for request in about if request.operation == CREATE_PAYMENT),
             )
 
 
 def _warning(rule: str, explanation: str, *requests: _Request) -> LintWarning:
     """The warning about these requests; it names the order and the payment of the last one."""
-    order_id = next((request.order_id for request in reversed(requests) if request.order_id), None)
+    order_id = next((_masked(one.order_id) for one in reversed(requests) if one.order_id), None)
     ids = tuple(request.id for request in requests)
-    return LintWarning(rule, order_id and _masked(order_id), requests[-1].payment_id, explanation, ids)
+    return LintWarning(rule, order_id, requests[-1].payment_id, explanation, ids)
 
 
 def _texts(field: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -285,10 +275,8 @@ def _texts(field: str, value: Any) -> Iterator[tuple[str, str]]:
 def _secret(field: str, text: str) -> str | None:
     """What kind of secret the text of a field seems to hold; None if it holds none."""
     number = _PRIVATE_KEY.search(text)
-    if number is not None:
-        is_digest = number[1] is None if field == "order_id" else _DIGEST_NAME.search(field)
-        if not is_digest:
-            return "a private key"
+    if number and not (number[1] is None if field == "order_id" else _DIGEST_NAME.search(field)):
+        return "a private key"
     return next((kind for kind, pattern in _SECRETS if pattern.search(text)), None)
 
 
