@@ -84,9 +84,8 @@ def advance(
         _show_clock(client.call("advanceClock", body={"seconds": seconds}), as_json=as_json)
         return
     limit = DEFAULT_WAIT if timeout is None else timeout
-    payment = client.advance_payment(
-        client.resolve(payment_id), to, seconds, until_observed=until_observed, timeout=limit
-    )
+    payment_id = client.resolve(payment_id)
+    payment = client.advance_payment(payment_id, to, seconds, until_observed=until_observed, timeout=limit)
     show_payment(client, payment, as_json=as_json)
 
 

@@ -70,13 +70,11 @@ def exec(  # noqa: A001 - the name of the command
         variables["PAYMOCK_API_KEY"] = keys[0]
     elif not keys and not OPEN_KEY.fullmatch(variables.get("PAYMOCK_API_KEY", "")):
         variables.pop("PAYMOCK_API_KEY", None)
-    variables["PATH"] = os.pathsep.join(
-        filter(None, [variables.get("PATH", os.defpath), str(_command_folder())])
-    )
+    folders = variables.get("PATH", os.defpath), str(_command_folder())
+    variables["PATH"] = os.pathsep.join(filter(None, folders))
     module = [] if hasattr(sys, "frozen") else ["-P", "-m", "paymock"]  # frozen: scripts/binary
-    arguments = ["--ready-file", "-", "--exit-on-stdin-close", *ctx.obj]
     with subprocess.Popen(  # noqa: S603 - the end of the block closes its standard input, and waits for it
-        [sys.executable, *module, "serve", *arguments],
+        [sys.executable, *module, "serve", "--ready-file", "-", "--exit-on-stdin-close", *ctx.obj],
         env={"PAYMOCK_NO_ACCESS_LOG": "1", **variables, "PAYMOCK_PORT": "0", "PAYMOCK_REUSE_PORT": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -99,9 +99,7 @@ class Choice(click.Choice):  # type: ignore[type-arg]  # no subscript before cli
 
 
 def _did_you_mean(word: str, known: Sequence[str], guesses: Mapping[str, str] | None = None) -> str:
-    """A question that names what is meant by a word, or the most similar of the known words; empty when none
-    is similar.
-    """
+    """A question that names what is meant by a word, or the most similar of the known ones, if any."""
     from difflib import get_close_matches  # imported here, since only errors need it
 
     meant = (guesses or {}).get(word)
@@ -141,9 +139,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # no subscript before 
         with suppress(ValueError):
             number = self.parse(str(value))
         if not self.low <= number <= self.high:
-            limits = (
-                f"of at least {self.low:,}" if self.high == inf else f"from {self.low:,} to {self.high:,}"
-            )
+            limits = f"from {self.low:,} to {self.high:,}" if self.high < inf else f"of at least {self.low:,}"
             self.fail(f"{str(value)!r} is not a {self.name} {limits}{self.like}", param, ctx)
         return number
 

@@ -1,6 +1,4 @@
-"""Output of the commands: data on standard output, messages on standard error; tables, payments, amounts, and
-commands that are useful next.
-"""
+"""Output of the commands: data on standard output, messages on standard error."""
 
 import errno
 import json
@@ -107,9 +105,7 @@ def wait_readable(timeout: float, descriptor: int) -> None:
 
 
 class Column(NamedTuple):
-    """A column of a table. On a narrow terminal, the column of the highest rank is omitted first. One of
-    rank 0 is always shown.
-    """
+    """A column of a table. A narrow terminal omits the highest rank first, and never rank 0."""
 
     title: str
     cells: Sequence[str]

@@ -62,10 +62,8 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
         steps = [_CREATE]
         for payment in newest:
             document["newest"] = payment
-            rows |= {
-                "Newest": "{id}  {status}  {scenario}".format(**payment),
-                "Checkout": client.checkout_url(payment["id"]),
-            }
+            rows["Newest"] = "{id}  {status}  {scenario}".format(**payment)
+            rows["Checkout"] = client.checkout_url(payment["id"])
             steps = [*AFTER_CREATION, _CREATE]
     steps.append(Step("--help", "List all commands", needs_server=False))
     if as_json:

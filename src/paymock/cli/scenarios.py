@@ -51,10 +51,8 @@ def check(*, file: Path, as_json: bool) -> None:
     for scenario in listed:
         lines += ["", f"{scenario.name}  {scenario.final_status}"]
         lines += [f"  {scenario.simulates}"] if scenario.simulates else []
-        lines += [
-            f"  {timeline_line(entry.offset_seconds, entry.status, entry.event)}"
-            for entry in scenario.timeline
-        ]
+        for entry in scenario.timeline:
+            lines.append(f"  {timeline_line(entry.offset_seconds, entry.status, entry.event)}")
     show(ScenarioList(data=listed), lines[1:], as_json=as_json)
 
 

@@ -32,9 +32,7 @@ class CommaSeparated(click.types.StringParamType):
 
 
 def _option(flag: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """An option with an environment variable for each of its flags: PAYMOCK_ and the name of the flag. The
-    help shows its default if it is given here.
-    """
+    """An option with a variable PAYMOCK_FLAG for each of its flags. The help shows a default given here."""
     flags = [name.partition("/")[0] for name in (flag, *names) if name.startswith("--")]
     variables = ["PAYMOCK_" + name.removeprefix("--").replace("-", "_").upper() for name in flags]
     settings.setdefault("envvar", variables if len(variables) > 1 else variables[0])
