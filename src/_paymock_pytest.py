@@ -89,9 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _CoveragePlugin:
-    """Collects what the application has seen in each sandbox. With pytest-xdist, the workers send it to the
-    controller, which reports it.
-    """
+    """Collects what the application has seen. Workers of pytest-xdist send it to the controller."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._fail_under: float | None = config.option.paymock_fail_under

@@ -175,9 +175,7 @@ class ApplicationSettings:
         return not (self.api_keys or self.api_keys_file)
 
     def with_keys_of_file(self) -> Self:
-        """The settings with the keys in `api_keys_file`, if given, in addition to `api_keys`. Raises
-        SettingsError, whose message shows no key.
-        """
+        """The settings with the keys in `api_keys_file`, too. Raises SettingsError, which shows no key."""
         if self.api_keys_file is None:
             return self
         keys = dict.fromkeys((*self.api_keys, *keys_in(self.api_keys_file)))

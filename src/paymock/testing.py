@@ -19,11 +19,6 @@ from paymock.client.sandbox import NotReached, Sandbox
 
 __all__ = ["Json", "NotReached", "Refused", "Sandbox", "ServerHandle", "Unreachable", "remote", "serve"]
 
-_UNAUTHENTICATED = (
-    "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys, without the name of "
-    "a sandbox."
-)
-
 open_sandboxes: list[Sandbox] = []
 """The sandboxes of each ServerHandle whose block has not ended."""
 
@@ -72,7 +67,10 @@ class ServerHandle:
             sandbox.freeze()
         except Refused as refused:
             if refused.status == 401:
-                refused.add_note(_UNAUTHENTICATED)
+                refused.add_note(
+                    "For a server that is not in open mode, set PAYMOCK_API_KEY to one of its API keys, "
+                    "without the name of a sandbox."
+                )
             raise
         open_sandboxes.append(sandbox)
         try:

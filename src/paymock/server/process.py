@@ -25,9 +25,8 @@ STANDARD_OUTPUT = Path("-")
 """In place of a ready file."""
 
 GC_THRESHOLDS = (5_000, 40, 50)
-"""Thresholds of the three generations, as `gc.set_threshold` takes them: the number of new containers before
-a collection of the youngest generation, and the number of collections of each generation before one of the
-next.
+"""For `gc.set_threshold`: the number of new containers before a collection of the youngest generation, and of
+collections of each generation before one of the next.
 """
 
 
@@ -78,9 +77,7 @@ def handling_signals(
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """The signals that stop this process. SIGHUP is one of them if it was started in the foreground of a
-    terminal, and not by `nohup`.
-    """
+    """What stops this process: also SIGHUP, if a terminal has started it in the foreground, not `nohup`."""
     ends_with_terminal = in_foreground() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (*STOP_SIGNALS, *HANGUP) if ends_with_terminal else STOP_SIGNALS
 

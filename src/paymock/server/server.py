@@ -1,6 +1,4 @@
-"""A server with a graceful stop: requests that wait end at once, others have time to finish, and none ends
-with a reply that is not in the specification.
-"""
+"""A server with a graceful stop: no request ends with a reply that is not in the specification."""
 
 import asyncio
 import contextlib

@@ -126,9 +126,7 @@ class Acceptor:
             self._loop.add_reader(listener, self._accept, listener, _BATCH_SIZE)
 
     async def close(self) -> None:
-        """Accept the connections that wait: the system would reset them. Then close the listeners, and wait
-        until each connection has its protocol.
-        """
+        """Accept what waits, since the system would reset it; close the listeners; wait for the protocols."""
         for listener in self._listeners:
             self._accept(listener, BACKLOG)
             self._loop.remove_reader(listener)
