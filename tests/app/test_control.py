@@ -107,7 +107,7 @@ async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
     other, _ = await app.create("key-number-2", order_id=payment.id)
 
     async def found(**wanted: str) -> list[str]:
-        page = await newest_payments(app.sandboxes, SANDBOX, 9, payment_filter=PaymentFilter(**wanted))
+        page = await newest_payments(app.sandboxes, SANDBOX, 9, None, PaymentFilter(**wanted))
         return [one.payment.id for _, one in page.payments]
 
     address, token = payment.attempts[0].instructions.invoice_address, payment.id.removeprefix("pay_")

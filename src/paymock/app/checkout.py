@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from paymock.app.lookup import find_payment
+from paymock.app.lookup import find_payment, sleep_for
 from paymock.payments import checkout
 from paymock.payments.checkout import Checkout
 from paymock.payments.files import Catalog
@@ -46,9 +46,11 @@ class CheckoutService:
         if chain is None or not shown <= assets.keys():
             raise PaymockError("payment_not_found", "The catalog no longer has an asset of this payment.")
         current = checkout.checkout(record, state, payment.elapsed, sandbox.clock.speed, chain, assets)
-        changes = [payment.seconds_to_change]
-        if payment.elapsed < PAYMENT_WINDOW:  # its end changes the view, but not every payment
-            changes.append(payment.seconds_to(PAYMENT_WINDOW))
+        # The end of the window changes the view, but not every payment.
+        ages = (*(state.at for state in payment.upcoming[:1]), PAYMENT_WINDOW)
+        changes = [payment.seconds_to(age) for age in ages if age > payment.elapsed]
+        if sandbox.pending_change_ms:  # then the speed changes
+            changes.append(sleep_for(sandbox.pending_change_ms))
         seconds = min((change for change in changes if change is not None), default=None)
         return CheckoutView(current, seconds)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from paymock.payments import records, views
 from paymock.payments.records import PaymentHead, PaymentRecord, SimulationRecord
-from paymock.payments.timelines import PaymentTimeline, RenderedPayment
+from paymock.payments.timelines import PaymentTimeline
 from paymock.rules.errors import ERRORS, PaymockError
 from paymock.rules.identifiers import PAYMENT_PREFIX, parse_token
 from paymock.rules.scenarios import PaymentStatus
@@ -72,10 +72,6 @@ class PaymentSnapshot(Struct, frozen=True):
         return f"the payment of order {self.record.order_id} is {self.status}"
 
     @property
-    def rendered(self) -> RenderedPayment:
-        return self.timeline.rendered_at(self.elapsed)
-
-    @property
     def visible_states(self) -> list[State]:
         return visible(self.timeline.states)
 
@@ -102,15 +98,6 @@ class PaymentSnapshot(Struct, frozen=True):
         starts = self.record.created_at + age - self.simulation.time_offset
         delay = self.sandbox.clock.real_delay(starts, self.sandbox.real)
         return None if delay is None else sleep_for(delay)
-
-    @property
-    def seconds_to_change(self) -> float | None:
-        """The real seconds until the payment, or the speed of its clock, changes by itself, if ever."""
-        upcoming, pending = self.upcoming, self.sandbox.pending_change_ms
-        seconds = self.seconds_to(upcoming[0].at) if upcoming else None
-        if pending:
-            seconds = sleep_for(pending) if seconds is None else min(seconds, sleep_for(pending))
-        return seconds
 
     @property
     def payment(self) -> Payment:
@@ -145,9 +132,6 @@ class PaymentFilter(NamedTuple):
                 or f"{PAYMENT_PREFIX}{payment.token}".startswith(self.search)
             )
         )
-
-
-ALL_PAYMENTS = PaymentFilter()
 
 
 class PaymentsPage(NamedTuple):
@@ -218,11 +202,7 @@ def search_of_order(
 
 
 async def newest_payments(
-    sandboxes: Sandboxes,
-    sandbox: str,
-    limit: int,
-    before: int | None = None,
-    payment_filter: PaymentFilter = ALL_PAYMENTS,
+    sandboxes: Sandboxes, sandbox: str, limit: int, before: int | None, payment_filter: PaymentFilter
 ) -> PaymentsPage:
     """Return those of the newest `limit` payments that match, or of the newest ones before a position. These
     are two steps: payments of before a reset can be later than the clock of after it.

@@ -106,7 +106,7 @@ class PaymentsService:
         payment = await find_payment(self._sandboxes, sandbox, payment_id)
         if payment.timeline.scripted is None:
             await yield_turn()
-        return payment.rendered
+        return payment.timeline.rendered_at(payment.elapsed)
 
     async def create_endpoint(
         self, request: KeyedRequest, unless_rule_for: str | None = None

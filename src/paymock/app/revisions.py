@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from paymock.app.journal import Journal
-from paymock.app.lookup import loop_time, newest_payments
+from paymock.app.lookup import PaymentFilter, loop_time, newest_payments
 from paymock.cache import BoundedCache
 from paymock.rules.timeline import visible
 from paymock.rules.times import LATEST, to_rfc3339
@@ -26,9 +26,7 @@ _MAX_KNOWN = 1_000
 """Of how many sandboxes the next change is kept."""
 
 _QUICK = 100
-"""Of how many payments it is found again at once. Of more, it is found again after a millisecond for each, so
-that it takes a few percent of the time of a busy sandbox.
-"""
+"""Of how many payments it is found at once; of more, after 1 ms for each: a few percent of the time."""
 
 
 class _NextChange(NamedTuple):
@@ -71,7 +69,7 @@ class Revisions:
             return known.at
         if known and loop_time() < known.not_before:
             return snapshot.now
-        page = await newest_payments(self._sandboxes, snapshot.sandbox, NEWEST)
+        page = await newest_payments(self._sandboxes, snapshot.sandbox, NEWEST, None, PaymentFilter())
         ahead = []
         for _, payment in page.payments:
             await yield_turn()
