@@ -1,14 +1,11 @@
-"""The use cases of the control API: virtual time, simulated deposits, waiting, overrides, the journal.
-
-Every method works within one sandbox and touches no other.
+"""The use cases of the control API: virtual time, simulated deposits, waiting, overrides, the journal. Every
+method works within one sandbox and touches no other.
 """
 
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cached_property
 
-import msgspec
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
@@ -81,14 +78,9 @@ class ControlService:
         """What operations call: the service itself, and its parts."""
         return self, self.revisions, self.waits, self.overrides, self.fault_rules, self.journal
 
-    @cached_property
-    def _scenario_list(self) -> msgspec.Raw:
-        listed = [views.listed_scenario(scenario) for scenario in self.scenarios.values()]
-        return msgspec.Raw(msgspec.json.encode(schemas.ScenarioList(data=listed)))
-
-    async def list_scenarios(self, sandbox: str) -> msgspec.Raw:
-        """Return a ScenarioList as JSON: the scenarios of this server, the same for every sandbox."""
-        return self._scenario_list
+    async def list_scenarios(self, sandbox: str) -> schemas.ScenarioList:
+        """Return the scenarios of this server, the same for every sandbox."""
+        return schemas.ScenarioList(data=await in_slices(map(views.listed_scenario, self.scenarios.values())))
 
     async def clock(self, sandbox: str) -> schemas.VirtualClock:
         return _clock_of(await self._sandboxes.snapshot(sandbox))
@@ -144,11 +136,9 @@ class ControlService:
         def advanced(payment: PaymentSnapshot) -> SimulationRecord:
             return _advanced(payment, _length_of(step, payment))
 
+        if step.timeout is not None and not step.until_observed:
+            raise validation_failed({"timeout": "needs `until_observed`: nothing is waited for without it"})
         if not step.until_observed:
-            if step.timeout is not None:
-                raise validation_failed(
-                    {"timeout": "needs `until_observed`: nothing is waited for without it"}
-                )
             return (await self._simulate(sandbox, payment_id, advanced)).payment
         deadline = loop_time() + (schemas.DEFAULT_WAIT if step.timeout is None else step.timeout)
         payment = await self._find(sandbox, payment_id)
@@ -273,9 +263,7 @@ class ControlService:
         return await _detail(await self._find(sandbox, payment_id))
 
     async def payment_id(self, sandbox: str, payment_or_order: str) -> str:
-        """Return the id of the newest payment of an order; what begins like an id is one. Raises PaymockError
-        `payment_not_found`.
-        """
+        """The id of an order's newest payment, or a given id. Raises PaymockError `payment_not_found`."""
         if payment_or_order.startswith(PAYMENT_PREFIX):
             return payment_or_order
         newest = await search_of_order(self._sandboxes, sandbox, payment_or_order)()
@@ -294,9 +282,8 @@ class ControlService:
         if payment_id is not None:
             found = [await self._find(sandbox, payment_id)]
         else:
-            found, cursor, _ = await self.snapshots(
-                sandbox, schemas.ListPayments(limit=MAX_PAYMENTS, order_id=order_id)
-            )
+            newest = schemas.ListPayments(limit=MAX_PAYMENTS, order_id=order_id)
+            found, cursor, _ = await self.snapshots(sandbox, newest)
         orders = {payment.record.order_id for payment in found}
         if order_id is not None and order_id not in orders:
             raise PaymockError("payment_not_found")
@@ -304,18 +291,14 @@ class ControlService:
         requests = await decoded(await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH))
         details = [await _detail(payment) for payment in found]
         if payment_id or order_id:
-            ids = {detail.payment.id for detail in details}
+            ids = {None, *(detail.payment.id for detail in details)}
             # A refused creation has no payment, and an order may have more payments than are shown.
             requests = [
                 one
                 for one in requests
                 if (one.payment_id in ids if one.payment_id and payment_id else one.order_id in orders)
             ]
-            rules = [
-                rule
-                for rule in rules
-                if {rule.payment_id} <= ids | {None} and {rule.order_id} <= orders | {None}
-            ]
+            rules = [one for one in rules if one.payment_id in ids and one.order_id in {None, *orders}]
         return story(clock, details, rules, requests, has_more=cursor is not None, mask=self._mask)
 
     async def reset(self, sandbox: str) -> None:
@@ -391,10 +374,7 @@ def _advanced(payment: PaymentSnapshot, milliseconds: int) -> SimulationRecord:
 
 
 def _length_of(step: schemas.AdvancePayment, payment: PaymentSnapshot) -> int:
-    """Return the milliseconds of a step; 0 to END after the last change.
-
-    Raises PaymockError `status_unreachable`.
-    """
+    """A step in milliseconds; 0 to END after the last change. Raises PaymockError `status_unreachable`."""
     if step.seconds is not None:
         return _milliseconds(step.seconds)
     upcoming = [state for state in payment.upcoming if step.to in (NEXT, END, state.status)]

@@ -22,7 +22,6 @@ from paymock.schemas.validation import validation_failed
 from paymock.stores.base import SANDBOX_RECORD
 
 MAX_RULES = 100  # of a sandbox
-_PREFIX = "flt_"
 
 
 class FaultRules:
@@ -46,7 +45,7 @@ class FaultRules:
             if len(rules) >= MAX_RULES:
                 raise PaymockError("capacity_exceeded", f"The sandbox has {MAX_RULES} fault rules already.")
             token = self._sandboxes.token(snapshot, f"rule {number}")  # no Idempotency-Key has a space
-            rule_id = _PREFIX + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
+            rule_id = "flt_" + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
             rules = (*rules, FaultRule(rule_id, **asdict(new)))
             record = replace(snapshot.record, rules=rules, rules_made=number + 1)
             return self._sandboxes.owner_limits.check_room(sandbox, SANDBOX_RECORD, record)

@@ -58,9 +58,7 @@ class Journal:
         needs_all = payment_id or not self._sandboxes.is_synchronous
         stored = await decoded(await self.stored(sandbox, LENGTH if needs_all else query.limit))
         entries = (entry for entry in stored if payment_id in (None, entry.payment_id))
-        return schemas.Journal(
-            data=await in_slices(public_entry(entry) for entry in islice(entries, query.limit))
-        )
+        return schemas.Journal(data=await in_slices(map(public_entry, islice(entries, query.limit))))
 
     async def stored(self, sandbox: str, limit: int) -> list[bytes]:
         """Return the newest entries as stored, newest first."""

@@ -19,8 +19,6 @@ from paymock.stores.base import SANDBOX_RECORD
 
 MAX_OVERRIDES = 100  # of a sandbox, pending
 
-Queue = tuple[Override, ...]
-
 
 class Overrides:
     """`scenarios` are those of the server, by name."""
@@ -33,21 +31,15 @@ class Overrides:
         return await _pending(await self._sandboxes.snapshot(sandbox))
 
     async def add(self, sandbox: str, override: schemas.SetNext) -> schemas.PendingOverrideList:
-        """Add a scenario for the next creations. Raises PaymockError `validation_failed`,
-        `capacity_exceeded`.
-        """
+        """Add what the next creations take. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
         name, times, order_id = override.scenario, override.times, override.order_id
         if (override.course is None) == (name is None):
             raise validation_failed({"scenario": "give either a scenario or a course"})
-        if override.course is not None:
-            scenario: Scenario = override.course
-        elif name is not None:
-            if name not in self._scenarios:
-                hint = scenario_hint(name, self._scenarios)
-                raise validation_failed(
-                    {"scenario": f"must be one of {', '.join(self._scenarios)}{hint and f'; {hint}'}"}
-                )
-            scenario = self._scenarios[name]
+        scenario = override.course or self._scenarios.get(name or "")
+        if scenario is None:
+            hint = scenario_hint(name or "", self._scenarios)
+            problem = f"must be one of {', '.join(self._scenarios)}{hint and f'; {hint}'}"
+            raise validation_failed({"scenario": problem})
         added = Override(scenario.name, times, stored_scenario(scenario), order_id)
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
@@ -69,9 +61,7 @@ class Overrides:
 
 
 def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxRecord, Override | None]:
-    """The sandbox after a creation of this order, and what that takes: the first override of its own,
-    otherwise the first for all.
-    """
+    """The sandbox after a creation of an order, and what it takes: the first of its own, or else for all."""
     queue = record.scenarios
     matching = (override for override in queue if override.order_id in (None, order_id))
     taken = min(matching, key=lambda override: override.order_id is None, default=None)
@@ -82,7 +72,7 @@ def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxR
     return replace(record, scenarios=(*queue[:number], *remaining, *queue[number + 1 :])), taken
 
 
-def _enqueued(queue: Queue, added: Override) -> Queue:
+def _enqueued(queue: tuple[Override, ...], added: Override) -> tuple[Override, ...]:
     """Return the queue with one more override. Last come the permanent ones, one for each order and all."""
     limited = [override for override in queue if override.times is not None]
     permanent = {override.order_id: override for override in queue if override.times is None}
