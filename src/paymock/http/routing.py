@@ -28,7 +28,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """A handler, whether it needs an API key, and the id of the operation of `/v1`."""
+    """A handler, whether it needs an API key, and the id of its operation."""
 
     handler: Handler
     needs_key: bool = False

@@ -52,7 +52,7 @@ def create_applications(
     checkout = partial(pages.checkout_page, checkouts, frame_ancestors=ancestors, in_memory=in_memory)
     dashboard = partial(pages.dashboard_page, **shown, in_memory=in_memory)
     table = {
-        **public_routes(payments, faults),
+        **operation_routes(public.OPERATIONS, payments, faults),
         **operation_routes(keyless.HEALTH, payments),
         **operation_routes(keyless.CHECKOUTS, checkouts),
         "GET /openapi.yaml": Route(OpenApiDocument(PUBLIC, catalog, scenarios)),
@@ -86,18 +86,16 @@ def create_applications(
     return [app, Application(routes, sandboxes, None, hosts[1], keyring, clock, log)]
 
 
-def public_routes(service: PaymentsService, faults: FaultInjection | None) -> Table:
+def operation_routes(
+    operations: Iterable[Operation], service: object, faults: FaultInjection | None = None
+) -> Table:
     table: Table = {}
-    for operation in public.OPERATIONS:
-        handler: Handler = handler_of(operation, service)
+    for row in operations:
+        handler: Handler = handler_of(row, service)
         if faults is not None:
             handler = partial(inject_fault, faults, carry_out=handler)
-        table[operation.route] = Route(handler, operation.needs_key, operation.operation_id)
+        table[row.route] = Route(handler, row.needs_key, row.operation_id)
     return table
-
-
-def operation_routes(operations: Iterable[Operation], service: object) -> Table:
-    return {row.route: Route(handler_of(row, service), row.needs_key) for row in operations}
 
 
 def page_routes(handlers: Mapping[str, Handler], *, needs_key: bool = False) -> Table:

@@ -80,8 +80,7 @@ class Application:
             if is_below and self.routes.find(request.path) is None:
                 request.path = request.path.removeprefix(self._root_path) or "/"
         try:
-            handler = self._route(request)
-            response = await handler(request)
+            response = await self._answer(request)
         except ClientGone:
             return Response(0, lost=True), b""  # nobody waits for it
         except Exception as error:  # noqa: BLE001 - whatever fails, the client gets the envelope
@@ -124,22 +123,18 @@ class Application:
             self.metrics.record(exchange)
         return response, header_block(response, request_id, cors_headers(path))
 
-    def _route(self, request: Request) -> Handler:
-        """Find the handler and the sandbox of a request. Raises PaymockError to refuse it."""
+    async def _answer(self, request: Request) -> Response:
+        """Find the handler and the sandbox of a request, and call it. Raises PaymockError to refuse it."""
         if request.headers.get(b"host") not in self._hosts.accepted or request.repeated:
             self._hosts.check(request)
         match = self.routes.find(request.path)
         options = options_response(match, request) if request.method == "OPTIONS" else None
         if options is not None:
-
-            async def reply(_: Request) -> Response:
-                return options
-
-            return reply
+            return options
         if match is None:
             is_page = request.method in ("GET", "HEAD") and not f"{request.path}/".startswith(PUBLIC)
             if self.unknown_page is not None and is_page and prefers_html(request):
-                return self.unknown_page
+                return await self.unknown_page(request)
             kind, similar = ERRORS["not_found"], self.routes.similar(request.path)
             hint = f" Did you mean `{similar}`?" if similar else ""
             if _EVENTS.fullmatch(request.path):
@@ -160,12 +155,11 @@ class Application:
             SCHEDULER.set((self.notifier.scheduler, request.owner))
         request.template, request.params = match.template, match.params
         request.operation = route.operation
-        return route.handler
+        return await route.handler(request)
 
     def _record(self, request: Request, response: Response, request_id: str, started: float) -> None:
         exchange = Exchange.of(request, response, request_id, time.perf_counter() - started)
-        if self._log.requests:
-            self._log.request(exchange)
+        self._log.request(exchange)
         if self.metrics is not None:
             self.metrics.record(exchange)
         if self._control is None or not request.path.startswith(PUBLIC):

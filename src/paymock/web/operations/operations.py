@@ -1,6 +1,4 @@
-"""Operations of the API: a row says the route, what it calls, the types of its requests and replies, and what
-the OpenAPI document says of it.
-"""
+"""Operations of the API: a row says the route, the call, its types, and what the OpenAPI document tells."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -132,9 +130,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
         if parse is not None:
             arguments.append(parse_query(request, parse))
         keyed = None
-        if operation.idempotency == "required" or (
-            operation.idempotency and b"idempotency-key" in request.headers
-        ):
+        if operation.idempotency and b"idempotency-key" in request.headers:
             keyed = await keyed_request(request, operation.path.format_map(params))
         if operation.request is not None and check is not None:
             check_json_body(request)
@@ -152,9 +148,7 @@ def handler_of(operation: Operation, service: Any) -> Handler:
             result = await call(called, request.sandbox, *arguments)
         if operation.reply is None:
             return Response(status, content_type=None)
-        replayed = False
-        if operation.idempotency:
-            result, replayed = result
+        result, replayed = result if operation.idempotency else (result, False)
         headers = (REPLAYED,) if replayed else ()
         if isinstance(data := getattr(result, "data", None), list):
             result = replace(result, data=await in_slices(msgspec.Raw(_encode(item)) for item in data))

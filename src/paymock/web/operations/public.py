@@ -1,7 +1,5 @@
 """The operations of the specification. A handler decodes the request, calls the service once, and encodes the
-reply.
-
-Specification: "Endpoints".
+reply. Specification: "Endpoints".
 """
 
 import msgspec
@@ -50,9 +48,7 @@ async def create_payment(
         is_other = requested not in (None, created.scenario)
         other = f"replayed payment follows {created.scenario}, not {requested}" if is_other else ""
         ended = f"this payment is `{created.status}` by now" if created.status in _ENDED else ""
-        headers = (*headers, REPLAYED)
-        if other or ended or created.key_expired:
-            headers += _warning(other, _KEY_EXPIRED if created.key_expired else "", ended)
+        headers += (REPLAYED, *_warning(other, _KEY_EXPIRED if created.key_expired else "", ended))
     return OperationResponse(201, payment.json, headers=headers, payment=payment, scenario=created.scenario)
 
 
