@@ -62,9 +62,7 @@ _parse_requests, _parse_drawing = QueryParser(_Requests), QueryParser(_Drawing)
 
 
 class Action(NamedTuple):
-    """A button: the method and path that it calls, the JSON body, why that is impossible, if it is, and what
-    must be known before.
-    """
+    """A button: its call, the JSON body, why that is impossible, if it is, and what must be known before."""
 
     label: str
     call: str

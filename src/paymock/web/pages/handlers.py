@@ -183,9 +183,7 @@ def qr_code(text: str) -> Any:
 
 
 class StaticFile(Struct, frozen=True):
-    """A file below the folder `static`, and its headers. In an HTML file, `documents` replaces the
-    placeholder for the list of documents.
-    """
+    """A file below the folder `static`, and its headers. In HTML, `documents` replaces its placeholder."""
 
     path: str
     headers: tuple[tuple[str, str], ...] = (_REVALIDATED,)

@@ -29,9 +29,8 @@ def render(template: str, root: str, **values: object) -> bytes:
 
 def security_headers(frame_ancestors: str = "'none'", images: str = "'self'") -> tuple[tuple[str, str], ...]:
     """Return the headers that restrict a page to its own files and such `images`, without inline scripts and
-    styles, and limit the sites that may embed it.
-
-    Other sites get no referrer, since the address of a checkout is a secret of its customer.
+    styles, and limit the sites that may embed it. Other sites get no referrer, since the address of a
+    checkout is a secret of its customer.
     """
     sources = f"{_OWN_FILES}; img-src {images}"
     content = f"{sources}; base-uri 'none'; form-action 'none'; frame-ancestors {frame_ancestors}"
@@ -53,10 +52,9 @@ def visible(text: str) -> "Markup":
     """
     from markupsafe import Markup, escape
 
-    def code_point(match: re.Match[str]) -> str:
-        return f'<span class="control">U+{ord(match[0]):04X}</span>'
-
-    return Markup(_BIDIRECTIONAL.sub(code_point, str(escape(text))))  # noqa: S704 - escaped
+    escaped = str(escape(text))
+    shown = _BIDIRECTIONAL.sub(lambda one: f'<span class="control">U+{ord(one[0]):04X}</span>', escaped)
+    return Markup(shown)  # noqa: S704 - escaped
 
 
 def breakable(name: str) -> "Markup":

@@ -1,7 +1,6 @@
 """The layout of the drawn timeline of a payment: templates/fragments/timeline.svg. The past is solid, the
-future dashed, and a line marks the time, as long as something is to come.
-
-Everything is placed for one width. The script of the page moves the line of now, and fills the bars up to it.
+future dashed, and a line marks the time, as long as something is to come. Everything is placed for one width.
+The script of the page moves the line of now, and fills the bars up to it.
 """
 
 from bisect import bisect_right
@@ -29,14 +28,12 @@ class ReadCount(NamedTuple):
     failures: int
 
     def __str__(self) -> str:
-        counts = [count(self.reads, "read"), *([count(self.failures, "failure")] if self.failures else [])]
-        return ", ".join(counts)
+        reads = count(self.reads, "read")
+        return f"{reads}, {count(self.failures, 'failure')}" if self.failures else reads
 
 
 def ages(entries: Iterable[JournalEntry], created_at: str) -> Iterator[float]:
-    """How old the payment was at each of its requests, oldest first: seconds on its own clock, which never
-    goes back.
-    """
+    """The age of a payment at its requests, oldest first: seconds on its own clock, which never goes back."""
     created, latest = datetime.fromisoformat(created_at), 0.0
     for entry in entries:
         of_sandbox = (datetime.fromisoformat(entry.virtual_at or created_at) - created).total_seconds()

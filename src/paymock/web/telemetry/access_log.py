@@ -1,6 +1,4 @@
-"""What is written of requests, without API keys, addresses and bodies: the access log, one line per request,
-as text or JSON; and entries of the journal.
-"""
+"""The access log, one line per request, as text or JSON, without API keys, addresses and bodies."""
 
 import os
 import re
@@ -32,9 +30,7 @@ _RED, _YELLOW, _GREEN, _DIM, _RESET = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[
 
 
 class RequestLog:
-    """Writes lines to `out`, as `text` or `json`, and requests only if `requests`. All `secrets` are masked,
-    and what looks like a secret.
-    """
+    """Writes `text` or `json` to `out`, requests if `requests`. Masks `secrets`, and what looks like one."""
 
     def __init__(
         self,
@@ -47,7 +43,7 @@ class RequestLog:
     ) -> None:
         self._out: TextIO | None = out
         self._json = form == "json"
-        self.requests = requests
+        self._requests = requests
         self._color = color
         self._secrets: set[str] = set()
         self.mask(secrets)
@@ -66,7 +62,7 @@ class RequestLog:
         self._keys = re.compile(rf"(?:{keys})(?:\.[A-Za-z0-9_-]+)?", re.I) if keys else None
 
     def request(self, exchange: Exchange) -> None:
-        if not self.requests:
+        if not self._requests:
             return
         response, mask = exchange.response, self.without_secrets
         warning = next((mask(text) for name, text in response.headers if name == WARNING), None)
@@ -81,15 +77,12 @@ class RequestLog:
             self.event("request", "", **fields, **exchange.trace, request_id=exchange.id)
         else:
             color = _GREEN if response.status < 400 else _YELLOW if response.status < 500 else _RED
-            notes = [
-                response.error or warning or ("replayed" if is_replayed else None),
-                fault and f"fault {fault}",
-            ]
+            notes = (response.error or warning or "replayed" * is_replayed, fault and f"fault {fault}")
             note = " ".join(filter(None, notes))
             status = self._colored(f"{response.status}", color)
             dim = self._colored(f"{milliseconds:.1f} ms  {exchange.id}", _DIM)
-            words = [time.strftime("%H:%M:%S"), status, f"{method:<4}", path, *filter(None, [note]), dim]
-            self.line("  ".join(words))
+            words = time.strftime("%H:%M:%S"), status, f"{method:<4}", path, note, dim
+            self.line("  ".join(filter(None, words)))
 
     def defect(self, request_id: str) -> None:
         """Log the exception that is being handled, without its message and values, which may be secret."""

@@ -16,8 +16,8 @@ def encoded_entry(exchange: Exchange, log: RequestLog, journal: Journal, sandbox
     """Encode the entry of a request. Its path, order and messages are masked as in the `log`."""
     response, seen, refusal, mask = exchange.response, exchange.seen, exchange.refusal, log.without_secrets
     payment_id, order_id, lead = exchange.subject(refusal)
-    problems = refusal.details[:MAX_DETAILS] if refusal and refusal.details else ()
     order_id = log.masked_order(order_id) if order_id else None
+    problems = refusal.details[:MAX_DETAILS] if refusal and refusal.details else ()
     key, key_hash = None, b""
     if order_id and exchange.idempotency_key and exchange.operation == CREATE_PAYMENT:
         key, key_hash = journal.key_of(sandbox, order_id, exchange.idempotency_key)
