@@ -220,7 +220,7 @@ a method and path.""",
         operation_id="clearFaults",
         tag="Overrides and faults",
         summary="Delete all fault rules",
-        description="The requests get the faults of their headers and of overrides only.",
+        description="The requests get the faults of their headers only.",
     ),
     ServiceOperation(
         route="GET /_mock/scenarios",
