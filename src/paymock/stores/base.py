@@ -34,7 +34,6 @@ MAX_EMPTY = 1_000
 MAX_COUNTERS = 10_000
 """The most counters of a sandbox. Beyond, a new one replaces another."""
 
-
 STEADY_SECONDS = 600
 RetentionClock = Callable[[], float | None]
 """The time in seconds by which a store deletes; None while it may be wrong."""
@@ -113,8 +112,7 @@ class Store(Protocol):
         """Store a value and list it under its kind; in the same step, replace the sandbox record by
         `new_state` if given. Nothing changes if the key is taken or that record is not `expected_state`.
 
-        Raises PaymockError `capacity_exceeded` if the sandbox already has `limit` values of this kind, or the
-        store is full.
+        Raises PaymockError `capacity_exceeded` if the sandbox has `limit` of this kind, or the store is full.
         """
 
     async def get(self, sandbox: str, *keys: str) -> list[bytes | None]:

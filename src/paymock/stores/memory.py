@@ -150,7 +150,6 @@ class MemoryStore:
         if self._values(sandbox, SANDBOX_RECORD) != [expected_state]:
             return False
         self._empty.pop(sandbox, None)
-        self._reset_states.pop(sandbox, None)
         old = self._sandboxes.pop(sandbox, None)
         if old is not None:
             for name in [name for name in old.values if name.startswith("kind:")]:

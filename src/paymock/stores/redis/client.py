@@ -21,7 +21,7 @@ from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoScriptError, OutOfMemoryError, RedisError, ResponseError
 
-from paymock.rules.errors import PaymockError
+from paymock.rules.errors import ERRORS, PaymockError
 from paymock.stores.base import StoreError
 from paymock.stores.batching import Batcher, Read, merge_reads
 from paymock.stores.redis.scripts import Script
@@ -41,7 +41,7 @@ and for a connection that `close` has closed.
 """
 
 _SENTINEL_PORT = 26379
-_RETRY = "Retry with the same Idempotency-Key after `Retry-After` seconds."
+_RETRY = ERRORS["store_unavailable"].remedy
 
 _FULL = "Redis has no memory left. Nothing was stored. Raise its `maxmemory`, or reset an unneeded sandbox."
 
@@ -184,7 +184,10 @@ class Client:
         commands = [("HMGET", one.source, *one.keys) if isinstance(one, Read) else one for one in merged]
         outcomes: list[Any] = []
         async with asyncio.timeout(BUDGET_SECONDS):
-            connection = await self._connected()
+            pool = self.redis.connection_pool
+            if time.monotonic() - self._used > _TRUSTED_SECONDS:
+                await self._release()  # it may be broken by now: the pool looks, for a tenth of a read
+            connection = self._connection = self._connection or await pool.get_connection()
             try:
                 await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
                 for _ in commands:
@@ -197,16 +200,6 @@ class Client:
                 raise
         self._used = time.monotonic()
         return split(outcomes)
-
-    async def _connected(self) -> AbstractConnection:
-        """Return the connection of the batches, which follow one another. After a pause it may be broken: the
-        pool looks whether it is, which costs a tenth of a read.
-        """
-        if self._connection is not None and time.monotonic() - self._used > _TRUSTED_SECONDS:
-            await self._release()
-        if self._connection is None:
-            self._connection = await self.redis.connection_pool.get_connection()
-        return self._connection
 
     async def _release(self) -> None:
         connection, self._connection = self._connection, None

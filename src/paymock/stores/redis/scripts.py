@@ -13,14 +13,11 @@ CHANNEL = "paymock:changes"
 
 MINOR = "+"
 
-_EMPTY_SECONDS = 86_400
-"""How long the logs and counters of a sandbox without values are kept."""
-
 _CONSTANTS = f"""
 local SANDBOX_RECORD, COMPANION = '{SANDBOX_RECORD}', '{companion_key("")}'
 local CHANNEL, MINOR = '{CHANNEL}', '{MINOR}'
 local CHANGED, REVISION = 'paymock:changed', 'revision'
-local EMPTY_SECONDS, MAX_COUNTERS = {_EMPTY_SECONDS}, {MAX_COUNTERS}
+local EMPTY_SECONDS, MAX_COUNTERS = 86400, {MAX_COUNTERS}
 """
 
 _FUNCTIONS = """
@@ -49,7 +46,7 @@ local function delete_oldest(values, list, counters, kind, retention, steady)
     end
 end
 
--- logs and counters expire only without values
+-- logs and counters expire only without values, after EMPTY_SECONDS
 local function retain_some(sandbox, ...)
     local has_values = redis.call('EXISTS', sandbox .. 'values') == 1
     for _, key in ipairs({...}) do
@@ -98,7 +95,6 @@ local values, list, names, counters = unpack(KEYS)
 local key, value, expected_state, new_state, limit, kind, sandbox, retention, steady = unpack(ARGV)
 local current = redis.call('HMGET', values, SANDBOX_RECORD, key)
 if encode(current[1]) ~= expected_state or current[2] then return current end
-local now = redis.call('TIME')[1]
 if retention ~= '' then delete_oldest(values, list, counters, kind, retention, steady) end
 if limit ~= '' and redis.call('LLEN', list) >= tonumber(limit) then return 0 end
 -- published first, so that a user without permission to publish stores nothing
@@ -109,7 +105,7 @@ else
     redis.call('HSET', values, key, value, SANDBOX_RECORD, string.sub(new_state, 2))
 end
 redis.call('HINCRBY', values, REVISION, 1)
-local length = push(names, list, now .. ':' .. key)
+local length = push(names, list, redis.call('TIME')[1] .. ':' .. key)
 -- the logs and counters of a sandbox that had no values have an expiry
 if length == 1 or redis.call('TTL', values) >= 0 then retain_all(values) end
 note_change(sandbox, retention, steady)
@@ -130,10 +126,9 @@ if if_empty == '1' then
 end
 redis.call('PUBLISH', CHANNEL, sandbox)
 if added then
-    local now = redis.call('TIME')[1]
     redis.call('HSET', values, key, new, added, added_value)
     if retention ~= '' then delete_oldest(values, list, counters, kind, retention, steady) end
-    push(names, list, now .. ':' .. added)
+    push(names, list, redis.call('TIME')[1] .. ':' .. added)
 else
     redis.call('HSET', values, key, new)
 end
@@ -195,8 +190,7 @@ redis.call('UNLINK', KEYS[1])
 """)
 
 INCREMENT = Script("""
-local counters = KEYS[1]
-local key = unpack(ARGV)
+local counters, key = KEYS[1], ARGV[1]
 local number = redis.call('HINCRBY', counters, 'count:' .. key, 1)
 while number == 1 and redis.call('HLEN', counters) > MAX_COUNTERS do
     local other = redis.call('HRANDFIELD', counters)

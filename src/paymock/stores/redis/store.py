@@ -1,7 +1,6 @@
 """The Redis store, which several machines can share: Redis or Valkey, one engine, or what Sentinels name.
 
-An addition or a read is one round trip; those that arrive during a round trip share the next one. See
-docs/stores.md.
+An addition or a read is one round trip; those that arrive during one share the next. See docs/stores.md.
 """
 
 import asyncio
@@ -38,8 +37,7 @@ RECONNECT_SECONDS = 0.2
 
 class RedisStore:
     """A `Store` in the engine at `url`. After `retention` seconds, by the engine's time and that of `clock`,
-    it may delete what was added, and a sandbox that has not changed for so long. Raises StoreError if the URL
-    is invalid.
+    it may delete what was added, and a sandbox without changes. Raises StoreError if the URL is invalid.
     """
 
     is_synchronous = False

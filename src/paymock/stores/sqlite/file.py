@@ -70,8 +70,7 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
 """Commits are numbered: `version` is the last one that wrote to the sandbox, `changed` the last one that did
-more than add to a list or a log. A sandbox whose name is NULL was reset; its rows are deleted a few at a
-time.
+more than add to a list or a log. A sandbox whose name is NULL was reset; its rows are deleted in parts.
 """
 
 T = TypeVar("T")
@@ -266,8 +265,7 @@ def begin(connection: sqlite3.Connection, mode: str, lock_seconds: float = LOCK_
     """Begin a transaction as soon as other processes have released their locks: an IMMEDIATE one, which
     writes, or a DEFERRED one, which reads. Raises sqlite3.Error, at the latest after `lock_seconds`.
 
-    SQLite's own busy handler waits longer after each attempt, up to a tenth of a second, so that others
-    overtake.
+    SQLite's own busy handler waits longer after each attempt, up to 0.1 seconds, so that others overtake.
     """
     deadline = time.monotonic() + lock_seconds
     while True:

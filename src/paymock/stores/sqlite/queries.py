@@ -1,6 +1,4 @@
-"""The SQL of the SQLite store. Each function runs within a transaction that its caller begins and ends, and
-may raise sqlite3.Error.
-"""
+"""The SQL of the SQLite store. Functions run within a transaction of their caller. Raises sqlite3.Error."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -81,8 +79,7 @@ class Transaction:
 
     def sandbox_id(self, sandbox: str) -> int:
         """Return the id of a sandbox in the file, which is created if missing. Of the sandbox that was
-        created MAX_EMPTY before it nothing is kept if it has no values: of those, the file has MAX_EMPTY at
-        most.
+        created MAX_EMPTY before it nothing is kept if it has no values: the file has few of those.
         """
         if sandbox in self._ids:
             return self._ids[sandbox]
