@@ -20,7 +20,6 @@ from paymock.text import escape_control
 
 CONFLICT = "idempotency_key_reused_with_different_payload"
 
-
 MAX_DIFFERING = 5
 """How many differing paths a conflict names."""
 

@@ -42,18 +42,16 @@ def decode_metadata(stored: bytes) -> StoreMetadata:
 
 
 async def read_metadata(
-    store: Store, proposal: StoreMetadata, update: Callable[[StoreMetadata], StoreMetadata] | None = None
+    store: Store, proposal: StoreMetadata, update: Callable[[StoreMetadata], StoreMetadata]
 ) -> StoreMetadata:
-    """Return the metadata of `store`, after `update` if given. If it has none, `proposal` becomes it. Raises
-    what `update` and `decode_metadata` raise.
+    """Return the metadata of `store`, after `update`. If it has none, `proposal` becomes it. Raises what
+    `update` and `decode_metadata` raise.
     """
     deadline = RetryDeadline()
     while True:
         [old] = await store.get(METADATA, SANDBOX_RECORD)
         current = None if old is None else decode_metadata(old)
-        metadata = proposal if current is None else current
-        if update is not None:
-            metadata = update(metadata)
+        metadata = update(current or proposal)
         if metadata == current:
             return metadata
         if await store.replace(METADATA, SANDBOX_RECORD, old, records.encode(metadata), expected_state=old):
@@ -99,9 +97,7 @@ class SharedMetadata:
         return self._verified == self._store.connections
 
     async def verify(self) -> None:
-        """Read the metadata, once for all concurrent requests, and the time of the store. Raises PaymockError
-        `store_unavailable`.
-        """
+        """Read metadata and time of the store, once for all. Raises PaymockError `store_unavailable`."""
         if self._verification is None:
             self._verification = asyncio.create_task(self._read())
         failure = await asyncio.shield(self._verification)
@@ -112,7 +108,7 @@ class SharedMetadata:
         """Adopt the metadata of the store. Return the error if they cannot be read."""
         connections = self._store.connections  # those that this opens are verified by the next request
         try:
-            metadata = await read_metadata(self._store, self.current)
+            metadata = await read_metadata(self._store, self.current, lambda found: found)
             await synchronize(self._clock, self._store)
             self.current, self._verified = metadata, connections
         except PaymockError as error:

@@ -1,6 +1,4 @@
-"""Notifies subscribers of changes of a sandbox, whichever process makes them; and shares the time of the
-event loop among API keys.
-"""
+"""Notifies subscribers of changes of a sandbox, whichever process makes them."""
 
 import asyncio
 import math
@@ -18,7 +16,6 @@ V = TypeVar("V")
 
 CLOCK_CHECK_SECONDS = 0.5
 """How often the clock is checked for jumps, while there are subscribers."""
-
 
 _MIN_JUMP_MS = 500
 
@@ -66,9 +63,8 @@ class Waiter:
             self._notifier.scheduler.add(self._owner, self.event.set)
 
     async def next(self, deadline: float = math.inf, moment: float = math.inf) -> bool:
-        """Sleep until `wake`, which may have been called since the last sleep, or until `moment` or the
-        deadline, by the clock of the event loop. Return False at once if the deadline has passed, or the
-        server stops.
+        """Sleep until `wake`, which may have been called since the last sleep, or, by the event loop's clock,
+        until `moment` or the deadline. Return False at once if the deadline has passed, or the server stops.
         """
         loop, end = asyncio.get_running_loop(), min(deadline, moment)
         if self._notifier.stopped.is_set() or loop.time() >= deadline:
@@ -132,9 +128,7 @@ class Notifier:
                 end()
 
     def notify(self, sandbox: str | None, *, addition: bool = False) -> None:
-        """Notify the subscribers of this sandbox, or of all sandboxes if None; of an `addition` only those
-        that subscribed to additions.
-        """
+        """Notify the subscribers of a sandbox, or of all if None; of an `addition`, those to additions."""
         if sandbox is None:
             changed = [*self.subscriptions]
         else:

@@ -5,7 +5,6 @@ import asyncio
 from paymock.rules.errors import PaymockError
 
 RETRY_SECONDS = 2.0
-"""How long a change is attempted again after others have overtaken it."""
 
 
 class RetryDeadline:

@@ -67,7 +67,6 @@ class Sandboxes:
         self.get, self.page, self.count, self.increment = store.get, store.page, store.count, store.increment
         self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
         # what all sandboxes share
-        self.started = clock()
         self.metadata = SharedMetadata(store, clock, metadata)
         self.notifier = Notifier(store, clock)
         self.owner_limits = OwnerLimits(clock, retention)

@@ -10,7 +10,6 @@ from paymock.sandbox.clock import monotonic_ns
 
 T = TypeVar("T")
 
-
 SLICE_NS = 2_000_000
 """How long a request works until all that has come in, and another key, has its turn: nanoseconds."""
 
