@@ -19,7 +19,6 @@ ADDRESS_PATTERN = "^0x[0-9a-fA-F]{40}$"
 """An EVM address, as a JSON Schema pattern, which cannot express the checksum of a mixed-case address."""
 
 _ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
-_LENGTH = len("0x") + 40
 _INVALID = "must be an EVM address: 0x followed by 40 hex digits"
 _HEX = b"0123456789abcdef"
 _to_int = int.from_bytes
@@ -47,10 +46,8 @@ def _checksummed(digits: bytes) -> str:
 
 
 def address_problem(text: str) -> str | None:
-    """The reason why `text` is not an acceptable EVM address, or None when it is one. Never contains
-    `text`.
-    """
-    return _cached_problem(text) if len(text) == _LENGTH else _INVALID
+    """Why `text` is not an acceptable EVM address, or None when it is one. Never contains `text`."""
+    return _cached_problem(text) if len(text) == len("0x") + 40 else _INVALID
 
 
 @lru_cache(maxsize=1024)  # a merchant has few payout addresses and sends them with every payment

@@ -47,9 +47,7 @@ class ClockSetting(NamedTuple):
     previous_speed: float = 0
 
     def at(self, real: int) -> int:
-        """The virtual time at the real time `real`. It never exceeds LATEST, and stands still where real time
-        was set back.
-        """
+        """The virtual time at `real`: at most LATEST. It stands still where real time was set back."""
         passed = real - self.since_real
         if passed > 0:
             virtual = self.since_virtual + int(passed * self.speed)

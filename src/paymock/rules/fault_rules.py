@@ -12,9 +12,7 @@ Rules = tuple[FaultRule, ...]
 
 
 class Decision(NamedTuple):
-    """The fault of a request, of its header or of the rule with the `rule_id`, and the rules once they have
-    counted the request.
-    """
+    """The fault of a request, of its header or of the rule `rule_id`, and the rules after counting it."""
 
     target: FaultTarget
     rules: Rules = ()
@@ -34,8 +32,7 @@ def decide(
     rules: Rules, target: FaultTarget, attempts: Mapping[str, int], header: str | None = None
 ) -> Decision | NeedsAttemptNumber:
     """Decide which fault a request gets: of its header, otherwise of the first rule that is due. Every rule
-    counts the requests that it selects. `attempts` are the numbers of this attempt, as far as they have been
-    counted.
+    counts the requests that it selects. `attempts`: the numbers of this attempt, as far as it was counted.
     """
     due = (rule for rule in rules if rule.selects(target) and rule.is_due)
     candidates = [(rule.fault, rule) for rule in due] if header is None else [(header, None)]
@@ -51,9 +48,7 @@ def decide(
 
 
 def _counted(rules: Rules, target: FaultTarget, applied: FaultRule | None = None) -> Rules:
-    """The rules after they have counted a request, which got the fault of the rule `applied`; the same object
-    if none selects it.
-    """
+    """The rules after counting a request with the fault of `applied`; the same object if none selects it."""
     if not any(rule.selects(target) for rule in rules):
         return rules
     return tuple(

@@ -1,7 +1,6 @@
 """Faults to inject, to test the retries of a client, and the rules that select requests for them.
 
-A fault is text, the same in the header `X-Mock-Fault`, in a rule and in an override:
-`KIND[; before|after][; html][; times=N]`.
+A fault is text, in the header `X-Mock-Fault` and in a rule: `KIND[; before|after][; html][; times=N]`.
 """
 
 import re
@@ -30,9 +29,6 @@ class FaultKind(StrEnum):
     EXTRA = "extra"
     TRUNCATE = "truncate"
 
-
-_BEFORE = (FaultKind.STATUS, FaultKind.DELAY)
-"""The kinds that apply before the request is carried out, unless they say `after`."""
 
 _FAULT = re.compile(
     r"(?:(status)=(200|[45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold|extra))"
@@ -106,7 +102,6 @@ FAULT_ROWS = (
     ),
 )
 
-
 FAULT_PRESETS = (
     ("503 error", "status=503", "The service is overloaded."),
     ("Gateway page", "status=502; html", "A proxy answers, with HTML in place of JSON."),
@@ -152,7 +147,7 @@ def parse_fault(text: str) -> Fault | None:
     *kinds, phase, html, times = match.groups()
     name, *numbers = [part for part in kinds if part is not None]
     kind, number = FaultKind(name), int(numbers[0]) if numbers else 0
-    after = kind not in _BEFORE if phase is None else phase == "after"
+    after = phase == "after" if phase else kind not in (FaultKind.STATUS, FaultKind.DELAY)
     if (
         (kind is FaultKind.DELAY and number > MAX_DELAY)
         or (kind in (FaultKind.EXTRA, FaultKind.TRUNCATE) and not after)

@@ -46,9 +46,8 @@ def sandbox_of(api_key: str) -> str:
 
 
 def derive_token(secret: bytes, sandbox: str, idempotency_key: str, generation: int = 0) -> str:
-    """The token of the resource that `idempotency_key` creates in `sandbox`, which has been reset
-    `generation` times: 40 letters and digits, with 130 bits that cannot be guessed. `secret` is at most 64
-    bytes.
+    """The token of the resource that `idempotency_key` creates in `sandbox` after `generation` resets: 40
+    letters and digits, with 130 bits that cannot be guessed. `secret` is at most 64 bytes.
     """
     scope = f"{sandbox}.{generation}" if generation else sandbox
     hasher = _hashers(secret)[0].copy()  # faster than a new hasher
@@ -58,9 +57,7 @@ def derive_token(secret: bytes, sandbox: str, idempotency_key: str, generation: 
 
 
 def sandbox_of_token(secret: bytes, token: str) -> str:
-    """The name of the sandbox of `token`. For a token of another secret, the name of a sandbox that no key
-    opens.
-    """
+    """The name of the sandbox of `token`; for a token of another secret, that of one that no key opens."""
     letters = token.encode()
     return _encrypt(secret, letters[:_KEYED_LETTERS], letters[_KEYED_LETTERS:]).decode()
 

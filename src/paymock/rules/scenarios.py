@@ -94,9 +94,7 @@ class Sending(Struct, frozen=True):
         return round(self.at * 1000)
 
     def amount(self, due: int) -> int:
-        """The raw units to send for a payment of `due` raw units: at least 1, and at most MAX_RAW unless
-        there is a `least_excess`.
-        """
+        """The raw units to send for `due` raw units: at least 1; without `least_excess`, at most MAX_RAW."""
         numerator, denominator = map(int, self.share.split("/"))
         amount = max(1, due * numerator // denominator + int(self.plus))
         if self.least_excess is UNSET:
@@ -105,9 +103,7 @@ class Sending(Struct, frozen=True):
 
 
 class Scenario(Struct, frozen=True):
-    """What happens outside the service, by the names of docs/scenarios.md. One of the eight is a row of the
-    specification's table.
-    """
+    """What happens outside the service, by the names of docs/scenarios.md."""
 
     name: str
     simulates: str = ""

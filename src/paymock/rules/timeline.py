@@ -35,9 +35,7 @@ from paymock.rules.scenarios import (
 
 
 class Transfer(Struct, frozen=True, gc=False):
-    """Funds that reach the invoice address, `at` milliseconds after creation. `other_asset` is None where the
-    asset is that of the instructions.
-    """
+    """Funds that arrive `at` milliseconds after creation; `other_asset`: None if that of the instructions."""
 
     at: int
     amount: int

@@ -40,7 +40,6 @@ MAX_COUNT = 1_000
 MAX_PAGE = 200
 """The most payments on a page."""
 
-
 Seconds = Annotated[float, doc("Seconds of virtual time; fractions down to 0.001.", gt=0, le=MAX_ADVANCE)]
 _Speed = Annotated[
     float,
@@ -84,7 +83,6 @@ OperationId = Annotated[
 ]
 _Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
 _Text = Annotated[str, Meta(min_length=1)]
-_Prefix = Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)]
 _Cursor = Annotated[str, matching("^[0-9]{1,18}$", "must be the `next_cursor` of a page")]
 _Timeout = Annotated[float, doc(f"Real seconds, at most {MAX_WAIT}.", ge=0, le=MAX_WAIT)]
 
@@ -101,7 +99,7 @@ class ListPayments(Query):
     ] = None
     order_id: Annotated[str | None, doc("Only payments of this order.")] = None
     search: Annotated[
-        _Prefix | None,
+        Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)] | None,
         doc("The beginning of an `order_id` or `id`, an invoice address or a transaction hash."),
     ] = None
 

@@ -1,5 +1,4 @@
-"""Strict decoding of JSON request bodies, which refuses what decoders interpret differently; and decoding of
-replies by a client.
+"""Strict decoding of JSON request bodies, which refuses what decoders interpret differently.
 
 There are two ways to decode a request body, which must agree: a fast one, for the bodies that encoders write,
 and a strict one, for all others, which also says what is wrong.
@@ -12,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, Never, TypeVar
+from typing import Any, Never
 
 import msgspec
 from msgspec import UNSET
@@ -20,7 +19,6 @@ from msgspec import UNSET
 from paymock.rules.errors import PaymockError
 from paymock.text import escape_control, without_secrets
 
-T = TypeVar("T")
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 MAX_DEPTH = 32
@@ -46,9 +44,8 @@ def decode(body: bytes) -> Any:
 def decode_fast(body: bytes) -> Any:
     """The value of `body`, or UNSET where only `decode_strict` can tell whether it is valid.
 
-    A body that is encoded to the same bytes again, except for white space, is valid: it has no duplicate
-    member names, for example. Its nesting and its numbers are within the limits if it has few enough digits
-    and brackets.
+    A body that is encoded to the same bytes again, but for white space, is valid: it has no duplicate member
+    names, for example. Its nesting and numbers are within the limits if its digits and brackets are few.
     """
     marks = body.translate(None, _IRRELEVANT)
     if len(marks) >= _MAX_INTEGER_DIGITS or marks.count(b"[") + marks.count(b"{") > MAX_DEPTH:

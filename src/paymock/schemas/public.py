@@ -54,7 +54,6 @@ SETTLING = (
 )
 """The statuses of a payment whose attempt stays `payment_finalized`."""
 
-
 _TERMINAL = [f"`{status}`" for status in (*SETTLING, *PaymentStatus) if status in TERMINAL_STATUSES]
 *_OTHERS, _LAST = dict.fromkeys(_TERMINAL)
 

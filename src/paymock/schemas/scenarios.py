@@ -20,14 +20,10 @@ MAX_AT = 3_600
 """The latest time of a sending, in seconds after creation."""
 
 NAME_PATTERN = "^[a-z][a-z0-9_]{0,63}$"
-_NAME = re.compile(NAME_PATTERN.strip("^$"))
+is_name = re.compile(NAME_PATTERN.strip("^$")).fullmatch
 _FORMAT = "must begin with a-z and go on with at most 63 of a-z 0-9 _"
 _RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
 _CONTROL = re.compile(f"[{CONTROL}{SEPARATORS}]")
-
-
-def is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
 
 
 def _name_problem(text: str) -> str | None:
@@ -56,7 +52,7 @@ Name = Annotated[
         extra={"check": _name_problem},
     ),
 ]
-NAME_FORMAT = Meta(extra_json_schema={"pattern": NAME_PATTERN}, extra=check(is_name, _FORMAT))
+NAME_FORMAT = matching(NAME_PATTERN, _FORMAT)
 AnyScenarioName = Annotated[
     str, doc("A scenario of this server, or the name of a course.", examples=["happy_path"]), NAME_FORMAT
 ]
