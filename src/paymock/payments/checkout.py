@@ -97,7 +97,6 @@ _TOO_MUCH = VIEWS[PaymentStatus.PAYMENT_DETECTED]._replace(
 _TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is still being confirmed.")
 """A part has arrived, and is not yet final when the payment window closes."""
 
-
 _WEB_ADDRESS = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 
 

@@ -33,8 +33,7 @@ class CreationContext(msgspec.Struct, frozen=True):
 def create_record(body: Any, context: CreationContext, catalog: Catalog, fee_bps: int) -> PaymentRecord:
     """The record of a new payment for `body`, a decoded JSON value, with a fee of `fee_bps` basis points.
 
-    Raises PaymockError `validation_failed` with every problem of the body. Specification: "Create-payment
-    request body".
+    Raises PaymockError `validation_failed` with every problem. Specification: "Create-payment request body".
     """
     problems: Problems = {}
     request = _convert(body)

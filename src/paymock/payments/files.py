@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, SCENARIOS, Scenario
 from paymock.schemas.catalog import Asset, CatalogFile, Chain
@@ -43,16 +44,8 @@ class Catalog:
         self._other_assets: dict[tuple[str, str], str] = {}
         for row in file.chains:
             assets = [
-                Asset(
-                    id=asset.symbol.upper(),
-                    chain=row.id,
-                    symbol=asset.symbol,
-                    name=asset.name,
-                    decimals=asset.decimals,
-                    contract_address=asset.contract_address,
-                    native=asset.contract_address is None,
-                )
-                for asset in row.assets
+                Asset(id=one.symbol.upper(), chain=row.id, native=not one.contract_address, **asdict(one))
+                for one in row.assets
             ]
             self.chains[row.id] = Chain(
                 id=row.id,

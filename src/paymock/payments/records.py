@@ -17,9 +17,7 @@ from paymock.rules.timeline import Transfer
 
 
 class PaymentHead(msgspec.Struct, frozen=True, gc=False, tag="payment", array_like=True):
-    """The first fields of the record of a payment, by which it is searched for. To decode them alone takes
-    half of the time.
-    """
+    """The first fields of a payment's record, for searches: to decode them alone takes half of the time."""
 
     KIND: ClassVar = "payment"
     token: str
@@ -76,9 +74,7 @@ class DepositRecord(msgspec.Struct, frozen=True, gc=False, tag="deposit", array_
 
 
 class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a test has done to one payment: its offset from the clock of its sandbox, in milliseconds, and its
-    simulated deposits.
-    """
+    """What a test did to a payment: its offset in milliseconds from its sandbox's clock, and deposits."""
 
     time_offset: int = 0
     deposits: tuple[DepositRecord, ...] = ()
@@ -92,8 +88,7 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The scenario `value` for the next `times` creations that have no header for it; None: for all of them.
-    `custom_scenario` is that scenario, unless it is one of SCENARIOS. With an `order_id`, it is for the
-    creations of that order only.
+    `custom_scenario` is that scenario, unless it is one of SCENARIOS. `order_id`: for that order only.
     """
 
     value: str

@@ -13,8 +13,9 @@ from paymock.payments import records, views
 from paymock.payments.records import DepositRecord, PaymentRecord, SimulationRecord
 from paymock.rules import identifiers
 from paymock.rules.identifiers import PAYMENT_PREFIX
-from paymock.rules.scenarios import SCENARIOS, PaymentStatus
+from paymock.rules.scenarios import PaymentStatus, scenario_of
 from paymock.rules.timeline import CREATED, ScenarioTimeline, State, scenario_timeline
+from paymock.rules.times import LATEST
 
 MAX_TIMELINES, MAX_SIMULATED, MAX_STATES = 32_768, 1_024, 2
 """How many timelines are cached: of payments that no test has changed, 1.5 KB each with the JSON of one
@@ -86,17 +87,16 @@ class PaymentTimeline:
 
     def has(self, text: str) -> bool:
         """Whether this is the invoice address or a transaction hash, or what the order id begins with."""
-        record, simulated = self.record, len(self.simulation.deposits)
-        sent = len(
-            record.custom_scenario[2] if record.custom_scenario else SCENARIOS[record.scenario].sending
-        )
-        derived = (identifiers.transaction_hash(record.token, number) for number in range(sent + simulated))
+        record = self.record
+        scripted = scenario_of(record.scenario, record.custom_scenario).sending
+        count = len(scripted) + len(self.simulation.deposits)
+        derived = (identifiers.transaction_hash(record.token, number) for number in range(count))
         is_address = text.lower() == identifiers.invoice_address(record.token).lower()
         return is_address or text.lower() in derived or record.order_id.startswith(text)
 
     def age(self, now: int) -> int:
-        """The age of the payment in milliseconds at `now`, in milliseconds since the epoch."""
-        return views.age_at(self.created_at, now, self.simulation.time_offset)
+        """The age in milliseconds when its sandbox's clock shows `now`, in milliseconds since the epoch."""
+        return max(0, min(now + self.simulation.time_offset, LATEST) - self.created_at)
 
     def state_at(self, age: int) -> State:
         if self.scripted is None:

@@ -1,6 +1,5 @@
-"""Payments: the record that a create request makes, the states of that record, and the reply body of a state;
-webhook endpoints; and scenarios as the control API shows them. Specification: "POST /v1/payments", "Payment
-object".
+"""The states of a payment, and the reply body of a state; webhook endpoints; and scenarios as the control API
+shows them. Specification: "POST /v1/payments", "Payment object".
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from paymock.payments.records import EndpointRecord, PaymentRecord, SimulationRe
 from paymock.rules import identifiers
 from paymock.rules.scenarios import CONFIRMATIONS_REQUIRED, PaymentStatus, Scenario, scenario_of
 from paymock.rules.timeline import State, Transfer, example_states, scenario_timeline, simulate, visible
-from paymock.rules.times import LATEST, to_rfc3339
+from paymock.rules.times import to_rfc3339
 from paymock.schemas.control import ListedScenario, ScenarioChange
 from paymock.schemas.public import (
     INSTRUCTION_TYPE,
@@ -100,21 +99,12 @@ def view(record: PaymentRecord, state: State) -> Payment:
     )
 
 
-def age_at(created_at: int, now: int, time_offset: int = 0) -> int:
-    """The age of a payment in milliseconds when the clock of its sandbox shows `now`, and the payment is
-    `time_offset` milliseconds ahead of it. `created_at` and `now` are in milliseconds since the epoch.
-    """
-    age = min(now + time_offset, LATEST) - created_at
-    return age if age > 0 else 0
-
-
 def states(record: PaymentRecord, simulation: SimulationRecord = NO_SIMULATION) -> tuple[State, ...]:
     """Every state of the payment, in order. Specification: "Payment transitions"."""
     due, other = int(record.due), record.other_asset
     if simulation.deposits or record.custom_scenario:
-        return simulate(
-            scenario_of(record.scenario, record.custom_scenario), due, other, simulation.transfers
-        )
+        scenario = scenario_of(record.scenario, record.custom_scenario)
+        return simulate(scenario, due, other, simulation.transfers)
     return scenario_timeline(record.scenario).states(due, other)
 
 
@@ -168,9 +158,7 @@ def change(previous: State | None, state: State) -> ScenarioChange:
 
 
 def render_endpoint(record: EndpointRecord) -> WebhookEndpoint:
-    """A webhook endpoint as a reply body, without its secret. It is stored and listed, never called.
-    Specification: "Events", "POST /v1/webhooks".
-    """
+    """An endpoint as a reply body, without its secret. Specification: "Events", "POST /v1/webhooks"."""
     return WebhookEndpoint(
         id=identifiers.ENDPOINT_PREFIX + record.token,
         url=record.url,
