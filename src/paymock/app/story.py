@@ -34,21 +34,21 @@ def story(
     """
     lines = [f"{clock.now}, {f'speed {clock.speed:g}' if clock.speed else 'frozen'}"]
     lines += ["", f"payments, the last {len(payments)}:" if has_more else "payments:"]
-    lines += [*chain.from_iterable(map(_payment, payments))] or ["  none"]
+    lines += [*chain.from_iterable(map(payment_lines, payments))] or ["  none"]
     if rules:
         lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
-        lines += map(_rule, rules[:MAX_RULES])
+        lines += map(rule_line, rules[:MAX_RULES])
     # Of equal requests in a row, the last is shown, and how many there were.
     grouped = groupby(requests, partial(without_times, shown=None))
     shown = [[*group] for _, group in islice(grouped, MAX_REQUESTS + 1)]
     lines += ["", f"requests, the last {MAX_REQUESTS}:" if len(shown) > MAX_REQUESTS else "requests:"]
-    lines += [*chain.from_iterable(map(_requests, shown[MAX_REQUESTS - 1 :: -1]))] or ["  none"]
+    lines += [*chain.from_iterable(map(request_lines, shown[MAX_REQUESTS - 1 :: -1]))] or ["  none"]
     encoded = [escape_control(mask(line)).encode() for line in lines]
     short = [line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + b"..." for line in encoded]
     return "".join(f"{line.decode(errors='ignore')}\n" for line in short)
 
 
-def _payment(detail: PaymentDetail) -> Iterator[str]:
+def payment_lines(detail: PaymentDetail) -> Iterator[str]:
     payment, timeline, attempt = detail.payment, detail.timeline, detail.payment.attempts[0]
     yield f"  {payment.id}  {payment.status}  {detail.scenario}  order {payment.order_id}"
     reached = sum(entry.reached for entry in timeline)
@@ -62,14 +62,14 @@ def _payment(detail: PaymentDetail) -> Iterator[str]:
         yield f"    deposit  {deposit.amount} {deposit.asset}, {progress}"
 
 
-def _rule(rule: FaultRule) -> str:
+def rule_line(rule: FaultRule) -> str:
     parts = [rule.fault, rule.operation, rule.order_id and f"order {rule.order_id}", rule.payment_id]
     parts += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
     parts += [f"waiting {rule.waiting}" if rule.waiting else None]
     return "  ".join([f"  {format_times(rule.times):<10}", *filter(None, parts)])
 
 
-def _requests(equal: Sequence[JournalEntry]) -> Iterator[str]:
+def request_lines(equal: Sequence[JournalEntry]) -> Iterator[str]:
     request, *others = equal
     status, method = f"{request.status or 'lost':<4}", f"{request.method:<4}"
     words: list[str | None] = [request.virtual_at or request.at, status, method, request.path]

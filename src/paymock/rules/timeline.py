@@ -198,7 +198,7 @@ _Outcome = tuple[State, Iterable[Event]]
 """The state after an event, and the events that follow from it."""
 
 
-def _transfer_observed(state: State, event: Event, due: int, world: World) -> _Outcome:
+def transfer_observed(state: State, event: Event, due: int, world: World) -> _Outcome:
     transfer = world.transfers[event.number]
     number = len(state.deposits)
     if state.status is PaymentStatus.AWAITING_PAYMENT:
@@ -217,7 +217,7 @@ def _transfer_observed(state: State, event: Event, due: int, world: World) -> _O
     return State(event.at, status, (*state.deposits, Deposit(transfer))), follow_ups
 
 
-def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _Outcome:
+def deposit_confirmed(state: State, event: Event, due: int, world: World) -> _Outcome:
     final = event.confirmations == CONFIRMATIONS_REQUIRED
     status = DepositStatus.FINALIZED if final else DepositStatus.CONFIRMING
     state = _with_deposit(state, event, status)
@@ -235,14 +235,14 @@ def _deposit_confirmed(state: State, event: Event, due: int, world: World) -> _O
     return (_underpaid(state, event.at) if event.at >= PAYMENT_WINDOW else state), ()
 
 
-def _deposit_rejected(state: State, event: Event, due: int, world: World) -> _Outcome:
+def deposit_rejected(state: State, event: Event, due: int, world: World) -> _Outcome:
     state = _with_deposit(state, event, DepositStatus.REJECTED)
     if state.status in _FUNDING:
         state = State(event.at, PaymentStatus.MANUAL_REVIEW, state.deposits)
     return state, ()
 
 
-def _payment_window_closed(state: State, event: Event, due: int, world: World) -> _Outcome:
+def payment_window_closed(state: State, event: Event, due: int, world: World) -> _Outcome:
     if state.status is PaymentStatus.AWAITING_PAYMENT:
         return State(event.at, PaymentStatus.EXPIRED, state.deposits), ()
     if state.status is PaymentStatus.PAYMENT_DETECTED:
@@ -250,7 +250,7 @@ def _payment_window_closed(state: State, event: Event, due: int, world: World) -
     return state, ()
 
 
-def _settlement_advanced(state: State, event: Event, due: int, world: World) -> _Outcome:
+def settlement_advanced(state: State, event: Event, due: int, world: World) -> _Outcome:
     if event.kind is EventKind.SETTLEMENT_DUE:
         before = PaymentStatus.PAYMENT_FINALIZED
         after = PaymentStatus.MANUAL_REVIEW if world.review_hold else PaymentStatus.SETTLEMENT_PENDING
@@ -283,13 +283,13 @@ changes a final status.
 """
 
 _TRANSITIONS: Mapping[EventKind, Callable[[State, Event, int, World], _Outcome]] = {
-    EventKind.DEPOSIT_CONFIRMED: _deposit_confirmed,
-    EventKind.DEPOSIT_REJECTED: _deposit_rejected,
-    EventKind.SETTLEMENT_DUE: _settlement_advanced,
-    EventKind.PAYOUT_SENT: _settlement_advanced,
-    EventKind.PAYOUT_DECIDED: _settlement_advanced,
-    EventKind.PAYMENT_WINDOW_CLOSED: _payment_window_closed,
-    EventKind.TRANSFER_OBSERVED: _transfer_observed,
+    EventKind.DEPOSIT_CONFIRMED: deposit_confirmed,
+    EventKind.DEPOSIT_REJECTED: deposit_rejected,
+    EventKind.SETTLEMENT_DUE: settlement_advanced,
+    EventKind.PAYOUT_SENT: settlement_advanced,
+    EventKind.PAYOUT_DECIDED: settlement_advanced,
+    EventKind.PAYMENT_WINDOW_CLOSED: payment_window_closed,
+    EventKind.TRANSFER_OBSERVED: transfer_observed,
 }
 
 

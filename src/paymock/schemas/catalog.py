@@ -47,7 +47,7 @@ class AssetList(Reply):
     data: Annotated[list[Asset], doc("In the order of the catalog.")]
 
 
-def _assets_problem(assets: list[Any]) -> str | None:
+def assets_problem(assets: list[Any]) -> str | None:
     if len({asset["symbol"].upper() for asset in assets}) < len(assets):
         return "must not have the same symbol twice"
     natives = sum(asset.get("contract_address") is None for asset in assets)
@@ -70,7 +70,7 @@ class CatalogChain(Request):
     name: str
     chain_id: Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)]
     testnet: bool
-    assets: Annotated[list[CatalogAsset], Meta(min_length=2, extra={"check": _assets_problem})]
+    assets: Annotated[list[CatalogAsset], Meta(min_length=2, extra={"check": assets_problem})]
 
 
 class CatalogFile(Request):

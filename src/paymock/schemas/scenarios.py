@@ -26,13 +26,13 @@ _RAW_DIFFERENCE = re.compile(f"-?[0-9]{{1,{MAX_DIGITS}}}")
 _CONTROL = re.compile(f"[{CONTROL}{SEPARATORS}]")
 
 
-def _name_problem(text: str) -> str | None:
+def name_problem(text: str) -> str | None:
     if not is_name(text):
         return _FORMAT
     return "must not be one of the eight built-in scenarios" if text in SCENARIOS else None
 
 
-def _units_problem(value: Any) -> str | None:
+def units_problem(value: Any) -> str | None:
     if isinstance(value, str):
         valid = _RAW_DIFFERENCE.fullmatch(value) and abs(int(value)) <= MAX_RAW
     else:
@@ -49,7 +49,7 @@ Name = Annotated[
         "A name of your own: none of the eight built-in scenarios.",
         examples=["two_halves"],
         extra_json_schema={"pattern": NAME_PATTERN},
-        extra={"check": _name_problem},
+        extra={"check": name_problem},
     ),
 ]
 NAME_FORMAT = matching(NAME_PATTERN, _FORMAT)
@@ -107,7 +107,7 @@ UnitsAsText = Annotated[
         extra_json_schema={"pattern": "^-?[0-9]+$", "maxLength": MAX_DIGITS + 1},
     ),
 ]
-Units = Annotated[UnitsAsNumber | UnitsAsText, Meta(extra={"check": _units_problem})]
+Units = Annotated[UnitsAsNumber | UnitsAsText, Meta(extra={"check": units_problem})]
 OtherAsset = Annotated[
     bool, doc("Whether it is sent in another asset than that of the instructions. Default: false.")
 ]
@@ -160,7 +160,7 @@ class FileScenario(CourseRequest, frozen=True):
     name: Name
 
 
-def _twice_problem(entries: list[Any]) -> str | None:
+def twice_problem(entries: list[Any]) -> str | None:
     names = [entry["name"] for entry in entries]
     twice = [name for number, name in enumerate(names) if name in names[:number]]
     return f"must not have the name {twice[0]} twice" if twice else None
@@ -170,7 +170,7 @@ class ScenarioFile(Request):
     """The file of `--scenarios`."""
 
     scenario: Annotated[
-        list[FileScenario], Meta(min_length=1, max_length=MAX_SCENARIOS, extra={"check": _twice_problem})
+        list[FileScenario], Meta(min_length=1, max_length=MAX_SCENARIOS, extra={"check": twice_problem})
     ]
 
 
