@@ -77,8 +77,8 @@ class Revisions:
             age = next((state.at for state in visible(timeline.outline) if state.at > elapsed), None)
             if age is not None:
                 ahead.append(timeline.created_at + age - timeline.simulation.time_offset)
-        at = min(ahead, default=None)
+        at = min((change for change in ahead if change <= LATEST), default=None)
         number = len(page.payments)
         not_before = loop_time() + number / 1000 if number > _QUICK else 0.0
         self._known[snapshot.sandbox] = _NextChange(revision, at, not_before)
-        return None if at is None or at > LATEST else at
+        return at

@@ -40,6 +40,13 @@ class TestJournal:
         assert api.get("/_mock/requests?limit=5").json() == {"data": []}
 
 
+@pytest.mark.parametrize("path", ["/_mock/events?payment_id=pay_x", "/checkout/pay_x/events"])
+def test_who_asks_for_an_event_stream_is_told_to_poll(api: Api, path: str) -> None:
+    reply = api.get(path)
+    assert error_of(reply) == (404, "not_found")
+    assert "poll `GET /_mock/clock` or `/checkout/{payment_id}.json`" in reply.json()["error"]["message"]
+
+
 def test_without_control_none_of_it_is_there(contract: Contract) -> None:
     with (
         running_server(Settings(port=0, control=False)) as server,
