@@ -196,8 +196,7 @@ def test_what_could_not_be_seen_is_3_also_if_a_file_cannot_be_written(terminal: 
 
 
 @pytest.mark.parametrize(
-    ("no_color", "verdict"),
-    [("", "\x1b[33m\x1b[1mUNDETERMINED\x1b[0m: not"), ("1", "\nUNDETERMINED: not")],
+    ("no_color", "verdict"), [("", "\x1b[33m\x1b[1mUNDETERMINED\x1b[0m: not"), ("1", "\nUNDETERMINED: not")]
 )
 def test_on_a_terminal_trials_are_counted_and_the_verdict_has_a_color(
     terminal: Terminal, shop: str, no_color: str, verdict: str

@@ -15,11 +15,7 @@ OFTEN = 2_000
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
 @pytest.mark.parametrize(
-    "count",
-    [
-        pytest.param(2_000, marks=pytest.mark.process),
-        pytest.param(30_000, marks=pytest.mark.nightly),
-    ],
+    "count", [pytest.param(2_000, marks=pytest.mark.process), pytest.param(30_000, marks=pytest.mark.nightly)]
 )
 def test_mutated_requests_find_no_defect(tmp_path: Path, count: int) -> None:
     outcome = proof(tmp_path, count, seed=8402)

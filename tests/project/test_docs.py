@@ -125,11 +125,7 @@ QUOTED = set(re.findall(r"^> (.+)$", markdown.read("docs/troubleshooting.md"), r
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"Authorization": "Bearer sk_live_1"},
-        {"Authorization": "mk_test_demo"},
-        {"Host": "payments.test"},
-    ],
+    [{"Authorization": "Bearer sk_live_1"}, {"Authorization": "mk_test_demo"}, {"Host": "payments.test"}],
     ids=lambda headers: next(iter(headers)),
 )
 def test_a_refusal_says_what_troubleshooting_quotes(server: RunningServer, wrong: dict[str, str]) -> None:

@@ -9,10 +9,7 @@ from tests.support.clock import NOON
 speeds = st.sampled_from([0, 0.001, 0.5, 1, 2, 60, 10_000])
 changes = st.lists(
     st.tuples(
-        st.sampled_from(["speed", "advance", "read"]),
-        speeds,
-        st.integers(0, 100_000),
-        st.integers(0, 5_000),
+        st.sampled_from(["speed", "advance", "read"]), speeds, st.integers(0, 100_000), st.integers(0, 5_000)
     ),
     max_size=20,
 )

@@ -135,10 +135,7 @@ COMPOSED: dict[str, tuple[list[Transfer], list[tuple[float, str]]]] = {
         [at(5), at(17, 1)],
         [DETECTED, FUNDED, (25, "overpaid_review")],
     ),
-    "a settlement that has begun is not stopped by an excess": (
-        [at(5), at(20, 1)],
-        [DETECTED, *settled(13)],
-    ),
+    "a settlement that has begun is not stopped by an excess": ([at(5), at(20, 1)], [DETECTED, *settled(13)]),
     "a wrong asset before the settlement begins sends the payment to review": (
         [at(5), at(15, matches=False)],
         [DETECTED, FUNDED, (17, "manual_review")],
@@ -155,10 +152,7 @@ COMPOSED: dict[str, tuple[list[Transfer], list[tuple[float, str]]]] = {
         [at(28, matches=False)],
         [(28, "payment_detected"), (30, "manual_review")],
     ),
-    "a final status does not change": (
-        [at(5), at(50), at(60, matches=False)],
-        [DETECTED, *settled(13)],
-    ),
+    "a final status does not change": ([at(5), at(50), at(60, matches=False)], [DETECTED, *settled(13)]),
 }
 
 

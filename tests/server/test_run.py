@@ -103,9 +103,7 @@ def test_an_invalid_option_is_refused_with_its_reason(options: str, refusal: tup
     assert message in outcome.stderr
 
 
-def test_the_key_of_a_client_neither_opens_nor_closes_a_server(
-    settings_of: Callable[..., Settings],
-) -> None:
+def test_the_key_of_a_client_neither_opens_nor_closes_a_server(settings_of: Callable[..., Settings]) -> None:
     for key in ("team-secret", "mk_test_a,mk_test_b"):
         outcome = run("serve", "--open", PAYMOCK_API_KEY=key)
         assert outcome.returncode == 1

@@ -69,11 +69,7 @@ TRANSITIONS = {
 funding" stand for the statuses in which such a payment can be.
 """
 
-DEPOSIT_TRANSITIONS = {
-    ("pending", "confirming"),
-    ("confirming", "finalized"),
-    ("pending", "rejected"),
-}
+DEPOSIT_TRANSITIONS = {("pending", "confirming"), ("confirming", "finalized"), ("pending", "rejected")}
 
 
 WAITING = ("pay", "Waiting for your payment", False)
@@ -90,11 +86,7 @@ SHOWN = {
         (5, "detected", "A part has arrived", False),
         (30, "expired", "Partially paid, and the time is up", True),
     ],
-    "overpaid_review": [
-        (0, *WAITING),
-        (5, *DETECTED),
-        (13, "review", "In review: more than was due", True),
-    ],
+    "overpaid_review": [(0, *WAITING), (5, *DETECTED), (13, "review", "In review: more than was due", True)],
     "asset_mismatch": [(0, *WAITING), (5, *MISMATCH), (7, *IN_REVIEW)],
     "late_payment": [(0, *WAITING), (30, "expired", "The time is up", False), (35, *IN_REVIEW)],
     "settlement_failed": [

@@ -50,10 +50,7 @@ class UseCases:
         self.checkouts = CheckoutService(load_catalog(None), self.sandboxes)
 
     async def create(
-        self,
-        key: str = "order-1001-payment",
-        scenario: str | None = None,
-        **changes: Any,
+        self, key: str = "order-1001-payment", scenario: str | None = None, **changes: Any
     ) -> tuple[Payment, bool]:
         body = order(**changes)
         request = KeyedRequest(SANDBOX, key, fingerprint("POST", "/v1/payments", body), body)

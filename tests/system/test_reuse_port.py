@@ -15,14 +15,7 @@ import pytest
 from harness.server_process import server_process, server_process_by_script
 from tests.support import raw
 from tests.support.client import AUTHORIZED
-from tests.support.servers import (
-    NEEDS_LINUX,
-    ask,
-    create,
-    one_connection_each,
-    reply_on,
-    servers_on_sqlite,
-)
+from tests.support.servers import NEEDS_LINUX, ask, create, one_connection_each, reply_on, servers_on_sqlite
 
 pytestmark = [NEEDS_LINUX, pytest.mark.ci]
 

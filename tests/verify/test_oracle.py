@@ -181,13 +181,7 @@ def test_what_breaks_which_rule(changes: dict[str, Any], rules: list[str]) -> No
     assert found(bought(**changes)) == rules
 
 
-@pytest.mark.parametrize(
-    ("read", "rules"),
-    [
-        (["expired", "expired"], []),
-        ([], ["double_payment"]),
-    ],
-)
+@pytest.mark.parametrize(("read", "rules"), [(["expired", "expired"], []), ([], ["double_payment"])])
 def test_a_new_payment_after_an_expired_one_is_a_renewal(
     journal: JournalWriter, read: list[str], rules: list[str]
 ) -> None:

@@ -282,10 +282,7 @@ class TestJson:
 
 class TestTranscript:
     def test_a_change_without_requests_is_drawn_and_a_future_one_is_not(self) -> None:
-        assert transcript(steps(TIMELINE[1:], [])) == [
-            "   5 s  payment_detected",
-            "1234.567 s  completed",
-        ]
+        assert transcript(steps(TIMELINE[1:], [])) == ["   5 s  payment_detected", "1234.567 s  completed"]
 
     def test_what_showed_no_state_stands_with_the_request_before_it(self) -> None:
         lost, other = request(None, fault="status=500"), request(None, None, path="/v2", status=404)

@@ -90,10 +90,7 @@ def _stop(
         client.create(server.url, "stop-first")
     fault = {"fault": f"delay={DELAY_SECONDS * 1000:.0f}", "operation": "createPayment", "times": None}
     call(server.url, api_key, "POST", "/_mock/faults", fault)
-    with (
-        _open_requests(server.port, api_key),
-        client_threads(IN_PROGRESS, work, api_key, history),
-    ):
+    with _open_requests(server.port, api_key), client_threads(IN_PROGRESS, work, api_key, history):
         wait_until(lambda: len(history) > IN_PROGRESS)
         time.sleep(MIDDLE_SECONDS)
         result.before, stopped_at = len(history), time.monotonic()

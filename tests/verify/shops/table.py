@@ -77,11 +77,7 @@ GOOD = [
     ),
     *_right(("key_from_order_id", good.KeyFromOrderId), **AT_ONCE),
     *_right(("starts_again", durable.StartsAgain), **SERVED),
-    *_right(
-        ("one_transaction", durable.OneTransaction),
-        ("lease", durable.Lease),
-        **CRASH,
-    ),
+    *_right(("one_transaction", durable.OneTransaction), ("lease", durable.Lease), **CRASH),
     *_right(("keyed_warehouse", durable.KeyedWarehouse), **REPLICAS),
 ]
 
@@ -141,10 +137,7 @@ BAD = [
         ("delivers_each_sighting", bad.DeliversEachSighting),
         ("delivers_before_confirming_read", bad.DeliversBeforeConfirmingRead),
     ),
-    *_unsafe(
-        "double_payment key_not_reused",
-        ("new_key_per_try", bad.NewKeyPerTry),
-    ),
+    *_unsafe("double_payment key_not_reused", ("new_key_per_try", bad.NewKeyPerTry)),
     *_unsafe("double_payment", ("pays_again_after_failed_read", bad.PaysAgainAfterFailedRead)),
     *_unsafe("key_conflict lost_sale", ("changes_body", bad.ChangesBody)),
     *_unsafe("key_conflict lost_order", ("key_per_customer", bad.KeyPerCustomer)),
@@ -177,11 +170,7 @@ BAD = [
         ("records_after_creation", durable.RecordsAfterCreation),
         **CRASH,
     ),
-    *_unsafe(
-        "double_delivery",
-        ("delivers_then_records", durable.DeliversThenRecords),
-        **CRASH,
-    ),
+    *_unsafe("double_delivery", ("delivers_then_records", durable.DeliversThenRecords), **CRASH),
     *_unsafe("lost_order", ("acknowledges_first", durable.AcknowledgesFirst), **CRASH),
     *_unsafe("stays_down", ("stays_down", durable.StaysDown), **CRASH),
     *_unsafe("double_delivery", ("checks_then_ships", durable.ChecksThenShips), **REPLICAS),

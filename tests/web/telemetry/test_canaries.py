@@ -314,12 +314,7 @@ def test_an_api_key_is_found_nowhere(merchant: Merchant) -> None:
 
 def test_there_is_text_where_words_are_looked_for(merchant: Merchant) -> None:
     assert all(len(merchant.texts[place]) > 1000 for place in PLACES)
-    for place, word in (
-        (LOG, "defect"),
-        (LOG, "***"),
-        (JOURNAL, "***"),
-        (METRICS, "paymock_requests_total"),
-    ):
+    for place, word in ((LOG, "defect"), (LOG, "***"), (JOURNAL, "***"), (METRICS, "paymock_requests_total")):
         assert word in merchant.texts[place]
 
 
