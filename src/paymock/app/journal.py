@@ -12,6 +12,7 @@ from paymock.payments import records
 from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import in_slices, yield_turn
+from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 
 LENGTH = schemas.JOURNAL_LENGTH
@@ -64,8 +65,8 @@ class Journal:
         """Return the newest entries as stored, newest first."""
         return await self._sandboxes.tail(sandbox, LOG, limit)
 
-    async def revision(self, sandbox: str) -> bytes:
-        """Return what differs after each change of the sandbox or of its journal but a reset."""
+    async def revision(self, sandbox: str) -> tuple[SandboxSnapshot, bytes]:
+        """Return the sandbox now, and what differs after each change of it or of its journal."""
         return await self._sandboxes.revision(sandbox, LOG, LENGTH)
 
     async def clear(self, sandbox: str) -> None:

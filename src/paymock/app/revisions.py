@@ -38,6 +38,9 @@ class _NextChange(NamedTuple):
     at: int | None
     not_before: float
 
+    def is_current(self, revision: str, now: int) -> bool:
+        return self.revision == revision and (self.at is None or now < self.at)
+
 
 class Revisions:
     """The revisions of sandboxes, and their next changes, each found once for all pages."""
@@ -49,12 +52,14 @@ class Revisions:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def clock(self, sandbox: str) -> schemas.PolledClock:
-        changes = await self._journal.revision(sandbox)
-        snapshot = await self._sandboxes.snapshot(sandbox)  # later than the revision, which may be too old
-        revision = blake2b(b"%d %b" % (snapshot.record.generation, changes), digest_size=8).hexdigest()
-        lock = self._locks.setdefault(sandbox, asyncio.Lock())
-        async with lock:
-            at = await self._next_change(snapshot, revision)
+        snapshot, changes = await self._journal.revision(sandbox)
+        revision = blake2b(changes, digest_size=8).hexdigest()
+        known = self._known.get(sandbox)
+        if known and known.is_current(revision, snapshot.now):
+            at = known.at
+        else:
+            async with self._locks.setdefault(sandbox, asyncio.Lock()):
+                at = await self._next_change(snapshot, revision)
         return schemas.PolledClock(
             now=to_rfc3339(snapshot.now),
             speed=snapshot.clock.speed,
@@ -65,7 +70,7 @@ class Revisions:
     async def _next_change(self, snapshot: SandboxSnapshot, revision: str) -> int | None:
         """Return the virtual time of the next change; now, if that is not known."""
         known = self._known.get(snapshot.sandbox)
-        if known and known.revision == revision and (known.at is None or snapshot.now < known.at):
+        if known and known.is_current(revision, snapshot.now):
             return known.at
         if known and loop_time() < known.not_before:
             return snapshot.now

@@ -107,10 +107,15 @@ class Sandboxes:
         await self._log_buffer.flush()
         return await self._store.tail(sandbox, log, limit)
 
-    async def revision(self, sandbox: str, log: str, keep: int) -> bytes:
-        """Return what differs after each change of the sandbox or of a log; perhaps not after a reset."""
+    async def revision(self, sandbox: str, log: str, keep: int) -> tuple[SandboxSnapshot, bytes]:
+        """Return the sandbox now, and what differs after each change of it or of a log."""
+        if not self.metadata.is_verified:
+            await self.metadata.verify()
+        real = self._clock()
         unwritten = self._log_buffer.added(sandbox, log, keep) if self.is_synchronous else 0
-        return b"%d %b" % (unwritten, await self._store.revision(sandbox, log))
+        state, changes = await self._store.revision(sandbox, log)
+        snapshot = self._snapshot_of(sandbox, state, [], real)
+        return snapshot, b"%d %d %b" % (snapshot.record.generation, unwritten, changes)
 
     async def ping(self) -> None:
         await self._store.ping()

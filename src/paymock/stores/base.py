@@ -156,9 +156,9 @@ class Store(Protocol):
     async def clear_log(self, sandbox: str, log: str) -> None:
         """Delete all entries of a log."""
 
-    async def revision(self, sandbox: str, log: str) -> bytes:
-        """Return what differs after each change of the sandbox's values and of a log. It may be as before if
-        both are, after a reset, and after what the retention deletes.
+    async def revision(self, sandbox: str, log: str) -> tuple[bytes | None, bytes]:
+        """Return the sandbox record, and what differs after each change of the sandbox's values and of a log.
+        It may be as before if both are, after a reset, and after what the retention deletes.
         """
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:

@@ -142,9 +142,10 @@ class MemoryStore:
             contents.revision += 1
             contents.values.pop(f"log:{log}", None)
 
-    async def revision(self, sandbox: str, log: str) -> bytes:
+    async def revision(self, sandbox: str, log: str) -> tuple[bytes | None, bytes]:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)
-        return b"%d" % (contents.revision if contents else 0)
+        [state] = self._values(sandbox, SANDBOX_RECORD)
+        return state, b"%d" % (contents.revision if contents else 0)
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         if self._values(sandbox, SANDBOX_RECORD) != [expected_state]:

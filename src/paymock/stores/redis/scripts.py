@@ -180,9 +180,10 @@ note_change(sandbox, retention, steady)
 
 REVISION = Script("""
 local values, log = unpack(KEYS)
-return {redis.call('HGET', values, REVISION), redis.call('LINDEX', log, -1)}
+local state, changes = unpack(redis.call('HMGET', values, SANDBOX_RECORD, REVISION))
+return {state, changes, redis.call('LINDEX', log, -1)}
 """)
-"""Returns the number of changes of the values, and the newest entry of a log."""
+"""Returns the sandbox record, the number of changes of the values, and the newest entry of a log."""
 
 CLEAR_LOG = Script("""
 redis.call('PUBLISH', CHANNEL, MINOR .. ARGV[1])

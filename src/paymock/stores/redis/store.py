@@ -136,9 +136,9 @@ class RedisStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         await self._run(scripts.CLEAR_LOG, sandbox, (f"log:{log}",), sandbox)
 
-    async def revision(self, sandbox: str, log: str) -> bytes:
-        changes, newest = await self._run(scripts.REVISION, sandbox, ("values", f"log:{log}"))
-        return b"%b %b" % (changes or b"", newest or b"")
+    async def revision(self, sandbox: str, log: str) -> tuple[bytes | None, bytes]:
+        state, changes, newest = await self._run(scripts.REVISION, sandbox, ("values", f"log:{log}"))
+        return state, b"%b %b" % (changes or b"", newest or b"")
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         arguments = (new_state, encode(expected_state), sandbox, *self._retention_of(sandbox))

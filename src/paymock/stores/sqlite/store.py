@@ -165,8 +165,8 @@ class SqliteStore:
     async def clear_log(self, sandbox: str, log: str) -> None:
         await self._change(lambda writer: writer.clear_log(sandbox, log), durable=False)
 
-    async def revision(self, sandbox: str, log: str) -> bytes:
-        return await self._read(partial(queries.revision, sandbox=sandbox))
+    async def revision(self, sandbox: str, log: str) -> tuple[bytes | None, bytes]:
+        return await self._read_briefly(partial(queries.revision, sandbox=sandbox))
 
     async def reset(self, sandbox: str, new_state: bytes, *, expected_state: bytes | None) -> bool:
         def step(transaction: Transaction) -> bool:
@@ -210,14 +210,17 @@ class SqliteStore:
     async def _read(self, step: Callable[[Connection], T]) -> T:
         return await self._reader.run(partial(_read, step))
 
+    async def _read_briefly(self, step: Callable[[Connection], T]) -> T:
+        outcome = self._reader.try_now(partial(_read, step, lock_seconds=0))
+        return await self._read(step) if outcome is None else outcome
+
     async def _run_short_reads(self, reads: Sequence[Read]) -> list[Any]:
         merged, split = merge_reads(reads)
 
         def select_all(connection: Connection) -> list[list[bytes | None]]:
             return [select_values(connection, *read) for read in merged]
 
-        values = self._reader.try_now(partial(_read, select_all, lock_seconds=0))
-        return split(await self._read(select_all) if values is None else values)
+        return split(await self._read_briefly(select_all))
 
     async def _change(self, step: Callable[[Transaction], T], *, durable: bool = True) -> T:
         outcome: T = await self._changes.submit((step, durable))
