@@ -1,10 +1,11 @@
 """Cost of open pages for a server on which nothing changes, and for the requests of other keys.
 
-    python -m benchmarks.pages [--pages N] [--payments N] [--seconds S]
+    python -m benchmarks.pages [--pages N] [--payments N] [--interval S] [--seconds S]
 
 On each store, N dashboards (default 100) of one sandbox with so many payments (default 5,000) poll the clock
-once a second, as their scripts do. Prints the CPU time of the server without pages and with them, each for S
-seconds (default 20), and how long a read with another key takes then. Needs taskset and redis-server.
+every two seconds (--interval 1: every second), as their scripts do once nothing has changed for half a
+minute. Prints the CPU time of the server without pages and with them, each for S seconds (default 20), and
+how long a read with another key takes then. Needs taskset and redis-server.
 """
 
 import argparse
@@ -36,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--payments", type=int, default=5_000)
+    parser.add_argument("--interval", type=float, default=2)
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
     require_tools("taskset", "redis-server")
@@ -45,7 +47,7 @@ def main() -> None:
             server = stack.enter_context(paymock("--store", stack.enter_context(new_store(store))))
             create_payments(server.url, options.payments)
             for pages in (0, options.pages, 0, options.pages):
-                with open_pages(server, pages):
+                with open_pages(server, pages, options.interval):
                     time.sleep(SETTLE_SECONDS)
                     share = idle_share(server, options.seconds)
                     p50, p99 = read_times(server, options.seconds)
@@ -65,8 +67,8 @@ def new_store(name: str) -> Iterator[str]:
 
 
 @contextmanager
-def open_pages(server: ServerProcess, number: int) -> Iterator[None]:
-    """Poll from so many connections, each once a second, within the block."""
+def open_pages(server: ServerProcess, number: int, interval: float) -> Iterator[None]:
+    """Poll from so many connections, each once in `interval` seconds, within the block."""
     loop = asyncio.new_event_loop()
     address = urlsplit(server.url)
     fields = {"Host": address.netloc, **request_headers(api_key=STORED_KEY)}.items()
@@ -74,14 +76,14 @@ def open_pages(server: ServerProcess, number: int) -> Iterator[None]:
     request = "\r\n".join(lines).encode()
 
     async def page(place: int) -> None:
-        await asyncio.sleep(place / number)
+        await asyncio.sleep(place / number * interval)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         while True:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200"), head
             await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
-            await asyncio.sleep(1)
+            await asyncio.sleep(interval)
 
     async def all_pages() -> None:
         await asyncio.gather(*map(page, range(number)))

@@ -112,6 +112,31 @@ def test_a_hidden_page_asks_nothing_and_is_up_to_date_when_it_is_seen_again(tab:
     expect(tab.orders()).to_have_text(["order-1"])
 
 
+def test_a_dashboard_asks_half_as_often_once_nothing_has_changed_for_half_a_minute(
+    tab: Tab, api: Sandbox
+) -> None:
+    api.speed(1)
+    tab.stop_time()
+    tab.open()
+
+    def polls_in(seconds: int) -> int:
+        before = len(tab.requested)
+        for _ in range(seconds):
+            tab.pass_time(1)
+            tab.page.evaluate(
+                "fetch('/livez').then((reply) => reply.text())"
+            )  # a poll before it has its reply
+        return sum(url.endswith("/_mock/clock") for url in tab.requested[before:])
+
+    seen = 0
+    while seen <= 31:
+        seen += polls_in(1)
+    assert polls_in(20) <= 11
+    api.created(order_id="order-1")
+    tab.pass_time(2)
+    expect(tab.orders()).to_have_text(["order-1"])
+
+
 def test_twelve_checkouts_and_three_dashboards_of_one_browser_all_say_when_they_are_paid(
     new_tab: NewTab, api: Sandbox
 ) -> None:

@@ -1,6 +1,8 @@
 // Polls the server, while the page can be seen.
 
-const POLL_MS = 1000, FROZEN_MS = 2000; // a test may advance a frozen clock
+const POLL_MS = 1000;
+const IDLE_MS = 2000; // while the clock is frozen, which a test may advance, or the revision has been the same for IDLE_POLLS
+const IDLE_POLLS = 30;
 const LIMIT_MS = 15_000;
 
 let changed = false, wake;
@@ -29,7 +31,7 @@ export const pollNow = () => {
  * at once, then ever more seldom. It ends at 401 and 404. When `show` returns false, nothing lies ahead until `pollNow`.
  */
 export async function poll(url, headers, show, state) {
-  for (let failures = 0; ;) {
+  for (let failures = 0, same = 0, revision; ;) {
     await visible();
     changed = false;
     let ms = POLL_MS, status = "away";
@@ -38,7 +40,9 @@ export async function poll(url, headers, show, state) {
       status = reply.ok ? "live" : reply.status;
       if (reply.ok) {
         const found = await reply.json();
-        if (found.speed === 0) ms = FROZEN_MS;
+        same = found.revision && found.revision === revision ? same + 1 : 0;
+        revision = found.revision;
+        if (found.speed === 0 || same > IDLE_POLLS) ms = IDLE_MS;
         if ((await show(found, reply)) === false) ms = Infinity;
       }
     } catch {
