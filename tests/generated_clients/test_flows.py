@@ -125,7 +125,7 @@ def test_a_generated_client_goes_through_the_life_of_a_payment(
     assert not invented_names(workspace.folder)
 
 
-@pytest.mark.npm
+@pytest.mark.nightly
 def test_newman_sends_the_postman_collection_with_new_keys(
     tmp_path: Path, server: RunningServer, api: Api
 ) -> None:

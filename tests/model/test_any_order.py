@@ -410,7 +410,7 @@ EXPECTED = {
     ("examples", "steps"),
     [
         (8, 30),
-        pytest.param(25, STEPS, marks=pytest.mark.ci),
+        pytest.param(12, STEPS, marks=pytest.mark.ci),
         pytest.param(EXAMPLES, STEPS, marks=pytest.mark.nightly),
     ],
 )

@@ -22,7 +22,7 @@ EXIT_CODES = {int(code): name for code, name in re.findall(r"^\| (\d) \| `(\w+)`
 MEMBERS = {*re.findall(r"`(\w+)`", TEXT.split("| Member |")[1].split("\n\n")[0])} - {"fault"}
 PORT = "8000"
 PART = "--scenario happy_path --fault drop --fail-fast"
-"""Of a run of all trials, to save a minute: at night, the safe example is judged by all of them."""
+"""Of a run of all trials, to save a minute: another test has the safe example judged by all of them."""
 
 UNSAFE, SAFE = "unsafe_shop/unsafe_shop.py", "flask_shop/shop.py"
 
@@ -39,7 +39,7 @@ def test_it_has_the_form_of_a_skill_and_the_names_of_the_judge() -> None:
         assert EXIT_CODES[report.exit_code] == report.verdict
 
 
-@pytest.mark.process
+@pytest.mark.nightly
 def test_its_commands_lead_from_unsafe_to_safe(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])

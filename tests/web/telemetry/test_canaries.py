@@ -281,7 +281,9 @@ FEW = [one for one in OPERATIONS if one.operation_id in ("createPayment", "creat
     scope="session",
     params=[
         pytest.param(("text", OPEN_KEY, FEW), id="an open server, log as text, few operations"),
-        pytest.param(("text", OPEN_KEY, OPERATIONS), id="an open server, log as text", marks=pytest.mark.ci),
+        pytest.param(
+            ("text", OPEN_KEY, OPERATIONS), id="an open server, log as text", marks=pytest.mark.nightly
+        ),
         pytest.param(("json", CONFIGURED_KEY, OPERATIONS), id="a configured key", marks=pytest.mark.nightly),
     ],
 )
