@@ -30,8 +30,6 @@ def open_store(
     Raises StoreError if the URL is not that of a store, or what the store requires is not installed.
     """
     scheme, separator, rest = url.partition("://")
-    if scheme == "memory" and not rest:
-        return MemoryStore(limits)
     location, _, query = url.partition("?")
     if location.startswith("sqlite:") and location not in ("sqlite:", "sqlite://"):
         options = dict(parse_qsl(query, keep_blank_values=True))
@@ -46,6 +44,8 @@ def open_store(
         from paymock.stores.sqlite.store import SqliteStore  # the in-memory store needs no sqlite3
 
         return SqliteStore(path, synchronous, limits, retention)
+    if scheme == "memory" and not rest:
+        return MemoryStore(limits)
     if scheme in _REDIS_SCHEMES and rest:
         try:
             from paymock.stores.redis.store import RedisStore

@@ -39,18 +39,21 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
     if b"x-mock-fault" not in request.headers:
         # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have rules.
         condition = {} if is_read else {"unless_rule_for": operation}
+        failure, has_rule, may_have_rule = None, False, is_read
         try:
             response = await carry_out(request, **condition)
         except RuleFound:
-            pass
+            has_rule = True
         except PaymockError as error:
-            # A store that has not answered would take as long again.
-            if error.kind.code == "store_unavailable" or not await faults.has_rule_for(sandbox, operation):
-                raise
-        else:
-            is_known = operation in PAYMENT_READS
-            if not (is_read and await faults.has_rule_for(sandbox, operation, is_known=is_known)):
-                return response
+            failure = error
+            may_have_rule = error.kind.code != "store_unavailable"  # it would take as long again
+        is_known = response is not None and operation in PAYMENT_READS
+        if not has_rule and may_have_rule:
+            has_rule = await faults.has_rule_for(sandbox, operation, is_known=is_known)
+        if not has_rule and failure is not None:
+            raise failure
+        if not has_rule and response is not None:
+            return response
     elif is_read:
         with suppress(PaymockError):
             response = await carry_out(request)
@@ -94,9 +97,10 @@ async def _apply(
         return done or await carry_out(request)
     carried_out = (done or await _result(request, carry_out)) if fault.after else None
     if not fault.keeps_reply:
-        is_error = fault.kind is FaultKind.STATUS
-        shown = _error_reply(fault, request) if is_error else carried_out or Response(0)
-        return in_place_of(carried_out, shown, target, fault)
+        shown = carried_out or Response(0)
+        if fault.kind is FaultKind.STATUS:
+            shown = error_response(injected_error(fault), request.id)
+        return in_place_of(carried_out, _gateway_page(shown) if fault.html else shown, target, fault)
     try:
         await _wait(faults, request, decision)
     except ClientGone:
@@ -162,9 +166,7 @@ def injected_error(fault: Fault) -> PaymockError:
     return PaymockError("injected_fault", message, status=fault.number, headers=headers)
 
 
-def _error_reply(fault: Fault, request: Request) -> Response:
-    status, response = fault.number, error_response(injected_error(fault), request.id)
-    if not fault.html:
-        return response
-    page = _GATEWAY_PAGE.format(f"{status} {PHRASES.get(status, '')}".rstrip())
+def _gateway_page(response: Response) -> Response:
+    """Return a page in place of a reply, as a gateway sends it."""
+    page = _GATEWAY_PAGE.format(f"{response.status} {PHRASES.get(response.status, '')}".rstrip())
     return replace(response, body=page.encode(), content_type="text/html")
