@@ -5,7 +5,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -192,24 +192,8 @@ def verify(
 
     calls = {name: settings.pop(name) for name in _CALLS}
     files = {name: settings.pop(name) for name in _FILES}
-    if missing := [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]:
-        raise click.UsageError(
-            f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
-            "comes of it, without an application: paymock verify --example"
-        )
-    if (settings["crash"] or calls["replicas"] > 1) and not (calls["run_command"] and calls["ready"]):
-        raise click.UsageError(
-            "--crash and --replicas need --run and --ready: what to start, and a URL of it."
-        )
-    for path in filter(None, files.values()):
-        is_new = not path.exists()
-        if is_new or path.is_file() or path.is_dir():  # to open and close a pipe would end it for its reader
-            try:
-                path.open("ab").close()
-            except OSError as error:
-                raise NotJudged(f"{path}: {error.strerror}") from None
-            if is_new:
-                path.unlink()
+    _check_calls(calls, crash=settings["crash"], example=example)
+    _check_files([*filter(None, files.values())])
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     settings["crash"] = settings["crash"] or calls["crash_with"] is not None
     if example:
@@ -238,6 +222,32 @@ def verify(
     if example and not as_json:
         echo(*_OWN_COMMAND)
     ctx.exit(report.exit_code)
+
+
+def _check_calls(calls: Mapping[str, Any], *, crash: bool, example: bool) -> None:
+    """Raise UsageError if an option lacks another one."""
+    if missing := [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]:
+        raise click.UsageError(
+            f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
+            "comes of it, without an application: paymock verify --example"
+        )
+    if (crash or calls["replicas"] > 1) and not (calls["run_command"] and calls["ready"]):
+        raise click.UsageError(
+            "--crash and --replicas need --run and --ready: what to start, and a URL of it."
+        )
+
+
+def _check_files(paths: Iterable[Path]) -> None:
+    """Raise NotJudged if a file cannot be written."""
+    for path in paths:
+        is_new = not path.exists()
+        if is_new or path.is_file() or path.is_dir():  # to open and close a pipe would end it for its reader
+            try:
+                path.open("ab").close()
+            except OSError as error:
+                raise NotJudged(f"{path}: {error.strerror}") from None
+            if is_new:
+                path.unlink()
 
 
 def _self_test() -> str:
