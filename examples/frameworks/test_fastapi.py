@@ -21,7 +21,7 @@ def test_a_failed_settlement_is_no_payment(app, paymock):
 
 
 def test_the_background_task_reads_every_status(paymock):
-    with TestClient(create_app(paymock.url, paymock.api_key, poll_every=0.01)) as client:
+    with TestClient(create_app(paymock.url, paymock.api_key, poll_every=0.12)) as client:
         payment_id = client.post("/orders/order-1001").json()["payment_id"]
         paymock.advance_payment(payment_id, to="completed", until_observed=True)
     assert paymock.requests()[0]["shown"] == "completed"

@@ -154,9 +154,10 @@ def test_twelve_checkouts_and_three_dashboards_of_one_browser_all_say_when_they_
 def test_a_checkout_asks_nothing_once_nothing_lies_ahead(tab: Tab, api: Sandbox) -> None:
     tab.stop_time()
     checkout_page(tab, api.created("happy_path"))
+    expect(tab.page.get_by_role("button", name="Next step")).to_be_visible()  # what it draws last
     api.advance(45)
     tab.poll()
-    expect(tab.page.get_by_text("Next step: no changes remain.")).to_be_visible()  # what it draws last
+    expect(tab.page.get_by_text("Next step: no changes remain.")).to_be_visible()
     before = [*tab.requested]
     tab.pass_time(60)
     assert tab.requested == before
