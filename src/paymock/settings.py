@@ -178,11 +178,11 @@ class ApplicationSettings:
         """The settings with the keys in `api_keys_file`, too. Raises SettingsError, which shows no key."""
         if self.api_keys_file is None:
             return self
-        keys = dict.fromkeys((*self.api_keys, *keys_in(self.api_keys_file)))
+        keys = dict.fromkeys((*self.api_keys, *read_keys(self.api_keys_file)))
         return replace(self, api_keys=tuple(keys))
 
 
-def keys_in(path: Path) -> list[str]:
+def read_keys(path: Path) -> list[str]:
     try:
         if path.exists() and not path.is_file():  # a pipe could wait for ever
             raise OSError(0, "it is not a regular file")

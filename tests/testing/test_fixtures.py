@@ -196,8 +196,7 @@ FAILURES = """
     def test_without_paymock():
         assert False
 
-    # Of the inner run: what is expected to fail gets no section in the report.
-    @pytest.mark.xfail(reason="an expected failure must not be reported")
+    @pytest.mark.xfail(reason="an expected failure must not be reported")  # of the inner run
     def test_expected(paymock):
         paymock.create(order_id="not-shown")
         assert False

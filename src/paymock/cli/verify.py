@@ -193,7 +193,7 @@ def verify(
     calls = {name: settings.pop(name) for name in _CALLS}
     files = {name: settings.pop(name) for name in _FILES}
     _check_calls(calls, crash=settings["crash"], example=example)
-    _check_files([*filter(None, files.values())])
+    _check_files(filter(None, files.values()))
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     settings["crash"] = settings["crash"] or calls["crash_with"] is not None
     if example:

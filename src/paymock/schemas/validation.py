@@ -178,7 +178,7 @@ def checker_for(wire_type: Any) -> Checker:
 def _checker(info: inspect.Type) -> Checker:
     match info:
         case inspect.Metadata(type=inner, extra=extra):
-            return _and_also(inner, (extra or {}).get("check"))
+            return _with_check(inner, (extra or {}).get("check"))
         case inspect.StructType():
             return _struct(info)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
@@ -295,7 +295,7 @@ def _enumeration(allowed: Sequence[Any], described: str) -> Checker:
     return check
 
 
-def _and_also(info: inspect.Type, find_problem: Check | None) -> Checker:
+def _with_check(info: inspect.Type, find_problem: Check | None) -> Checker:
     check_structure, is_text = _checker(info), isinstance(info, inspect.StrType)
     if find_problem is None:
         return check_structure

@@ -27,11 +27,6 @@ WATERMARKS = 24
 EXPIRED_SANDBOXES = 10
 """Most sandboxes without recent changes that lose their names with one commit."""
 
-_REVISION = (
-    "SELECT (SELECT value FROM entry WHERE sandbox = sandbox.id AND key = ?), version "
-    "FROM sandbox WHERE name = ?"
-)
-
 _entries = msgspec.msgpack.Decoder(list[bytes])
 
 
@@ -63,7 +58,11 @@ def count(connection: Connection, sandbox: str, kind: str) -> int:
 
 def revision(connection: Connection, sandbox: str) -> tuple[bytes | None, bytes]:
     """Return the sandbox record, and the number of the last commit that has written to the sandbox."""
-    rows = connection.execute(_REVISION, (SANDBOX_RECORD, sandbox)).fetchall()
+    rows = connection.execute(
+        "SELECT (SELECT value FROM entry WHERE sandbox = sandbox.id AND key = ?), version "
+        "FROM sandbox WHERE name = ?",
+        (SANDBOX_RECORD, sandbox),
+    ).fetchall()
     return (rows[0][0], b"%d" % (rows[0][1] or 0)) if rows else (None, b"")
 
 

@@ -39,16 +39,16 @@ async def inject_fault(faults: FaultInjection, request: Request, carry_out: Hand
     if b"x-mock-fault" not in request.headers:
         # A read changes nothing, and tells its order. A creation is tried, since few sandboxes have rules.
         condition = {} if is_read else {"unless_rule_for": operation}
-        failure, has_rule, may_have_rule = None, False, is_read
+        failure, has_rule = None, None if is_read else False  # None: it is looked up
         try:
             response = await carry_out(request, **condition)
         except RuleFound:
             has_rule = True
         except PaymockError as error:
-            failure = error
-            may_have_rule = error.kind.code != "store_unavailable"  # it would take as long again
-        is_known = response is not None and operation in PAYMENT_READS
-        if not has_rule and may_have_rule:
+            # A store that has not answered would take as long again.
+            failure, has_rule = error, False if error.kind.code == "store_unavailable" else None
+        if has_rule is None:
+            is_known = response is not None and operation in PAYMENT_READS
             has_rule = await faults.has_rule_for(sandbox, operation, is_known=is_known)
         if not has_rule and failure is not None:
             raise failure
