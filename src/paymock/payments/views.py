@@ -3,7 +3,7 @@ shows them. Specification: "POST /v1/payments", "Payment object".
 """
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -113,14 +113,18 @@ def reachability(
 ) -> Iterator[bool]:
     """Whether the payment, `age` milliseconds old, can still reach `status`: without another deposit, and
     with one of each kind. With None: whether it can reach any status other than its current one.
+
+    A deposit now can complete what has been received, together with the next transfers of the scenario, any
+    number of them.
     """
     due, scenario = int(record.due), scenario_of(record.scenario, record.custom_scenario)
     missing = due - current.received_pending - current.received_finalized
-    possible_transfers = [simulation.transfers] + [
-        (*simulation.transfers, Transfer(age, amount, asset))
-        for amount, asset in ((max(1, missing), None), (1, None), (due + 1, None), (1, record.other_asset))
-    ]
-    for transfers in possible_transfers:
+    sending = sorted((one.at_ms, one.amount(due)) for one in scenario.sending if not one.other_asset)
+    ahead = accumulate((amount for at, amount in sending if at > age), initial=0)
+    amounts = {1: None, due + 1: None, **{missing - later: None for later in ahead if missing > later}}
+    deposits = [*(Transfer(age, amount) for amount in amounts), Transfer(age, 1, record.other_asset)]
+    more = deposits if len(simulation.deposits) < MAX_DEPOSITS else []
+    for transfers in (simulation.transfers, *((*simulation.transfers, deposit) for deposit in more)):
         yield any(
             state.status == status if status else state.status != current.status
             for state in visible(simulate(scenario, due, record.other_asset, transfers))
