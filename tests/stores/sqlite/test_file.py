@@ -65,7 +65,6 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(b"these are not the payments" * 100),
         "not a database",
     ),
-    "empty, perhaps the remains of a store": (lambda path: path.touch(), "not a file of paymock"),
     "of another program": (foreign, "not a file of paymock"),
     "of a newer version": (newer, f"schema {SCHEMA_VERSION + 1}"),
     "damaged in the middle": (lambda path: damaged(path, 4096, 4096 + 2048, b"\xff" * 2048), ""),
@@ -93,7 +92,11 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).unlink()
 
 
-def test_concurrent_creations_share_it_and_leave_no_temporary_file(path: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_concurrent_creations_share_it_and_leave_no_temporary_file(path: Path, *, is_empty: bool) -> None:
+    """Also in place of an empty file, as of `mktemp`."""
+    if is_empty:
+        path.touch()
     with ThreadPoolExecutor(8) as threads:
         assert [*threads.map(initialize, [path] * 8)] == [None] * 8
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
@@ -113,6 +116,9 @@ def test_files_of_a_deleted_store_prevent_a_new_one(path: Path, left: list[str],
         path.with_name(name).write_bytes(b"what was committed last")
     assert reason in refusal(path)
     assert {entry.name for entry in path.parent.iterdir()} == {*left}
+    path.touch()
+    assert reason in refusal(path)
+    path.unlink()
     for name in left:
         path.with_name(name).unlink()
     initialize(path)
@@ -185,7 +191,7 @@ class TestFilesInUse:
         run(store, delete())
         assert values(created, "key", "another") == [b"value", b"value"]
 
-    @pytest.mark.parametrize("kept", [0, 10, 4096])
+    @pytest.mark.parametrize("kept", [0, 10, 4096, 8192])
     async def test_an_overwritten_file_is_not_written_to(
         self, store: SqliteStore, path: Path, kept: int
     ) -> None:

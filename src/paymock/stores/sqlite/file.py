@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,9 @@ from typing import NamedTuple, TypeVar
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import METADATA, SANDBOX_RECORD, Check, StoreError
 from paymock.stores.sqlite.queries import select_values
+
+if sys.platform != "win32":
+    import fcntl
 
 APPLICATION_ID = int.from_bytes(b"paym")
 """Distinguishes the files of paymock from other SQLite files."""
@@ -102,6 +106,7 @@ class StoreFile:
         self._ids: _FileIds | None = None
         self._connections = 0  # to the file with these ids
         self._log_blocks = 0
+        self._size = 0  # the least that the file has: it never shrinks
         self.damage: str | None = None  # of the content: nothing is written to it any more
 
     def open(self) -> tuple[sqlite3.Connection, _FileIds]:
@@ -142,8 +147,9 @@ class StoreFile:
         logs = self._find_logs()
         if all(ids.logs) and ids.logs != tuple(map(_file_id, logs)):
             raise _FileDamaged(f"{self.path.name}-wal or -shm was deleted or replaced: restart the server")
-        if status.st_size == 0 or status.st_size % _MIN_PAGE_BYTES:
+        if status.st_size < max(self._size, 1) or status.st_size % _MIN_PAGE_BYTES:
             raise _FileDamaged(f"{self.path.name} was overwritten: stop the server and restore it")
+        self._size = status.st_size
         # Only a checkpoint of another program may truncate the log. A commit would make it as long as before,
         # but with a hole.
         blocks = logs[0].st_blocks if logs[0] else 0
@@ -291,7 +297,7 @@ def initialize(path: Path, check: Check | None = None) -> None:
         for each in [path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES]:
             if each.exists() and not each.is_file():  # SQLite would wait for the writer of a FIFO
                 raise StoreError(f"{each.name} is not a regular file")
-        if not path.exists():
+        if not path.exists() or path.stat().st_size == 0:
             _create(path)
         # Its version is read without writing anything, not even what a killed server left in the log.
         has_log = path.with_name(f"{path.name}-wal").exists()
@@ -320,14 +326,16 @@ def _reason(error: Exception) -> str:
 
 
 def _create(path: Path) -> None:
-    """Create the file under a temporary name and link it to its own, unless another process was faster. Only
-    its owner can read it; SQLite gives its other files the same mode.
+    """Create the file under a temporary name and link it to its own, or put it in the place of an empty one,
+    such as of `mktemp`, unless another process was faster. Only its owner can read it; SQLite gives its other
+    files the same mode.
 
     Raises StoreError if files of a deleted one are left: SQLite would apply them to a new one.
     """
     names = [f"{path.name}{suffix}" for suffix in _SUFFIXES if suffix]
     leftovers = [name for name in names if os.path.lexists(path.with_name(name))]
-    if leftovers and not path.exists():  # another process may have created it with its files meanwhile
+    is_empty = path.exists() and path.stat().st_size == 0
+    if leftovers and (is_empty or not path.exists()):  # another process may have created it with its files
         raise StoreError(
             f"{', '.join(leftovers)} of a deleted file {'is' if len(leftovers) == 1 else 'are'} left in "
             f"{path.parent}: restore {path.name} beside, or delete what is left to create an empty store"
@@ -340,6 +348,11 @@ def _create(path: Path) -> None:
             connection.executescript(_SCHEMA)
         with suppress(FileExistsError):
             path.hardlink_to(draft)
+        if is_empty and sys.platform != "win32":
+            with path.open("rb") as empty:
+                fcntl.flock(empty, fcntl.LOCK_EX)
+                if path.stat().st_size == 0:  # it is still this file
+                    draft.replace(path)
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)  # so that the new name survives a power failure
