@@ -104,19 +104,26 @@ class RedisEngine:
 
 
 class RedisSentinel(RedisEngine):
-    """A Sentinel that alone decides on the failover of `nodes`, the first of which is the master."""
+    """A Sentinel of `nodes`, the first of which is the master; `quorum` of them decide on a failover."""
 
     def __init__(
-        self, folder: Path, options: Sequence[str], nodes: Sequence[RedisEngine], **login: Any
+        self,
+        folder: Path,
+        options: Sequence[str],
+        nodes: Sequence[RedisEngine],
+        quorum: int = 1,
+        **login: Any,
     ) -> None:
         self.nodes = nodes
         settings = [
-            f"monitor paymock 127.0.0.1 {nodes[0].port} 1",
+            f"monitor paymock 127.0.0.1 {nodes[0].port} {quorum}",
             "down-after-milliseconds paymock 1000",  # a busy machine is slow to answer
             "failover-timeout paymock 2000",
         ]
         if password := nodes[0].login.get("password"):
             settings.append(f"auth-pass paymock {password}")
+        if username := nodes[0].login.get("username"):
+            settings.append(f"auth-user paymock {username}")
         configuration = folder / "sentinel.conf"
         configuration.write_text("".join(f"sentinel {setting}\n" for setting in settings))
         super().__init__(folder, (str(configuration), "--sentinel", *options), **login)

@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 
 from harness.redis_engine import DURABLE, redis_sentinel
 from paymock.stores.base import Change
+from paymock.stores.redis import client
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import add
 from tests.support.redis_store import create_certificate, describe_failure, eventually, refused, works
@@ -50,6 +51,35 @@ async def test_a_failover_keeps_what_the_replica_has_received(*, killed: bool) -
             assert await anext(changes) == Change(None)
         assert await add(store, "sandbox", "key", b"again") == b"value"
         assert promoted.execute("HLEN", "paymock:{sandbox}:values") == 3  # and their revision
+        await store.close()
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_a_master_that_does_not_know_its_successor_is_left(
+    monkeypatch: pytest.MonkeyPatch, *, is_busy: bool
+) -> None:
+    """It still accepts writes, on the wrong side of a partition. After a pause, it gets not even one more."""
+    monkeypatch.setattr(client, "_LOOK_SECONDS", 0.05 if is_busy else 0.0)
+    with redis_sentinel(*DURABLE) as sentinel:
+        store = RedisStore(sentinel.url)
+        assert await store.initialize() is None
+        await add(store, "sandbox", "key", b"value")
+        isolated, successor = sentinel.nodes
+
+        async def has_all() -> bool:
+            return bool(successor.execute("HEXISTS", "paymock:{sandbox}:values", "key"))
+
+        async def has_left() -> bool:
+            await store.increment("other", "steps")
+            return bool(successor.execute("EXISTS", "paymock:{other}:counters"))
+
+        await eventually(has_all, FAILOVER_SECONDS)
+        successor.execute("REPLICAOF", "NO", "ONE")
+        sentinel.execute("SENTINEL", "REMOVE", "paymock")
+        sentinel.execute("SENTINEL", "MONITOR", "paymock", "127.0.0.1", successor.port, 1)
+        await eventually(has_left, FAILOVER_SECONDS)
+        assert is_busy or not isolated.execute("EXISTS", "paymock:{other}:counters")
+        assert isolated.execute("ROLE")[0] == "master"
         await store.close()
 
 
