@@ -32,7 +32,7 @@ from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
 from paymock.web.operations.operations import parse_query
-from paymock.web.pages.templating import HTML, environment, security_headers
+from paymock.web.pages.templating import HTML, parts, security_headers
 from paymock.web.pages.timeline_picture import ages, read_counts, timeline_picture
 
 MIN_WIDTH, MAX_WIDTH = 240, 4000
@@ -217,10 +217,9 @@ class Fragments:
         )
 
     async def _fragment(self, request: Request, name: str, **values: object) -> Response:
-        values |= {"views": VIEWS, "tokens": self._tokens, "names": _PRESET_NAMES}
+        values |= {"tokens": self._tokens, "names": _PRESET_NAMES}
         await yield_turn()
-        template = environment(request.root_path).get_template(f"fragments/{name}.html")
-        html = await in_slices(template.generate(values))
+        html = await in_slices(parts(f"fragments/{name}.html", request.root_path, **values))
         return Response(200, "".join(html).encode(), HTML, _HEADERS)
 
     def _tokens(self, raw: str | int, chain: str, asset: str) -> str | None:

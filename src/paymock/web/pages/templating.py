@@ -2,10 +2,12 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paymock.payments.checkout import VIEWS
 from paymock.text import BIDIRECTIONAL, format_seconds
 
 if TYPE_CHECKING:
@@ -24,7 +26,15 @@ _UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 def render(template: str, root: str, **values: object) -> bytes:
     """Return a page whose links to this server begin with `root`."""
-    return environment(root).get_template(template).render(values).encode()
+    return "".join(parts(template, root, **values)).encode()
+
+
+def parts(template: str, root: str, **values: object) -> Iterator[str]:
+    """Yield the parts of what `render` returns."""
+    page = environment(root).get_template(template)
+    context = page.new_context(values)
+    yield from page.root_render_func(context)
+    context.vars.clear()  # its macros refer to it: all values would be kept until the next collection
 
 
 def security_headers(frame_ancestors: str = "'none'", images: str = "'self'") -> tuple[tuple[str, str], ...]:
@@ -94,7 +104,8 @@ def environment(root: str) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"root": root, "static": root + static_path()}
+    # what macros need: with the context of a page they would keep its data until the next collection
+    environment.globals |= {"root": root, "static": root + static_path(), "views": VIEWS}
     environment.filters["seconds"] = format_seconds
     for function in (visible, breakable, short, duration, count):
         environment.filters[function.__name__] = function
