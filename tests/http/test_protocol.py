@@ -109,6 +109,29 @@ def test_the_idle_limit_of_a_connection_ends_no_request_that_waits(what: str) ->
     assert run(statuses()) == ([201, *expected] if what == "hold" else expected)
 
 
+UNREAD = {"a request": GET, "half a head": GET, "half a body": creation(json.dumps(order()).encode())}
+
+
+@pytest.mark.parametrize("behind", UNREAD)
+def test_no_time_limit_runs_while_a_client_is_slow_to_read_a_reply(behind: str) -> None:
+    """The server does not read what lies behind its request either."""
+
+    async def statuses() -> list[int]:
+        connection = Connection(applications(Settings(), MemoryStore(), ManualClock(), io.StringIO())[0])
+        read, unread = UNREAD[behind][:-10], UNREAD[behind][-10:]
+        if behind == "a request":
+            read, unread = b"", read + unread
+        connection.send(GET + read)
+        connection.protocol.pause_writing()
+        await asyncio.sleep(2 * IDLE.seconds)
+        connection.protocol.resume_writing()
+        connection.send(unread)
+        await asyncio.sleep(1)
+        return connection.statuses
+
+    assert run(statuses()) == [200, 201 if behind == "half a body" else 200]
+
+
 SLOW = {
     "half a head": (b"GET /livez HTTP/1.1\r\nHost: loc", 400),
     "half a body": (creation(json.dumps(order()).encode())[:-10], 400),

@@ -181,6 +181,7 @@ class HttpProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._writable = asyncio.Event()
         self._limit_reading()
+        self._set_deadline()
 
     def resume_writing(self) -> None:
         if self._writable is not None:
@@ -389,9 +390,11 @@ class HttpProtocol(asyncio.Protocol):
             self._state.write_batch.add(self.transport, _CONTINUE)
 
     def _set_deadline(self) -> None:
-        if self._reader is not None:
+        if self._writable is not None:
+            phase = REPLY
+        elif self._reader is not None:
             phase = BODY
-        elif self._request is not None or self._writable is not None or self._is_scheduled:
+        elif self._request is not None or self._is_scheduled:
             phase = REPLY
         elif self._buffer or self._skipped:
             phase = HEAD
