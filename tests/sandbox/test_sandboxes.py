@@ -311,6 +311,15 @@ class TestServersWhoseClocksDiffer:
             await other.create()
         assert server.clock.now == other.clock.now == before + later * 1000
 
+    async def test_the_clock_of_each_engine_is_compared_with_that_of_the_system(self) -> None:
+        """Not with one that has gone on from an engine which was ahead."""
+        store = SharedStore()
+        server, _ = self.servers(store=store)
+        for seconds in (40, -40):
+            with mock.patch.object(SharedStore, "time", mock.AsyncMock(return_value=NOON + seconds * 1000)):
+                await synchronize(server.clock, store)
+        assert server.clock.now == NOON + 40_000
+
     @pytest.mark.parametrize(("seconds", "order"), [(-61, "behind"), (61, "ahead of")])
     async def test_a_clock_that_differs_from_the_store_is_refused(self, seconds: float, order: str) -> None:
         store = SharedStore()
@@ -321,7 +330,7 @@ class TestServersWhoseClocksDiffer:
             with pytest.raises(StoreError, match=message):
                 await synchronize(server.clock, store)
             store.connections += 1
-            for request in (server.create(), server.control.clock(SANDBOX)):
+            for request in (server.create(), server.control.clock(SANDBOX), server.sandboxes.ping()):
                 assert message in (await refusal(request)).message
             server.clock.advance(-seconds)
             await server.create()

@@ -8,12 +8,18 @@ class ManualClock:
 
     def __init__(self, now: int = NOON) -> None:
         self.now = now
+        self._ahead = 0  # of the clock of the system
 
     def __call__(self) -> int:
         return self.now
 
+    def system_time(self) -> int:
+        return self.now - self._ahead
+
     def catch_up(self, time: int) -> None:
-        self.now = max(self.now, time)
+        behind = max(0, time - self.now)
+        self.now += behind
+        self._ahead += behind
 
     def advance(self, seconds: float) -> None:
         self.now += round(seconds * 1000)

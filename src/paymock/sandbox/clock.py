@@ -25,6 +25,9 @@ class Clock(Protocol):
     def __call__(self) -> int:
         """Return the time in milliseconds since the epoch."""
 
+    def system_time(self) -> int:
+        """Return the time by the clock of the system alone, which may go back."""
+
     def catch_up(self, time: int) -> None:
         """Go on from `time`, in milliseconds since the epoch, if it is later than now."""
 
@@ -60,6 +63,9 @@ class SystemClock:
             )
         return (count + self._offset) // 1_000_000
 
+    def system_time(self) -> int:
+        return self._wall() // 1_000_000
+
     def catch_up(self, time: int) -> None:
         behind = max(0, time - self())
         self._offset += behind * 1_000_000
@@ -72,14 +78,14 @@ class SystemClock:
 async def synchronize(clock: Clock, store: Store) -> None:
     """Let `clock` go on from the time of the engine of `store`, if it has one and that is later.
 
-    Raises StoreError if they differ by more than MAX_DIFFERENCE_MS, however long the reply takes, and
-    PaymockError `store_unavailable`.
+    Raises StoreError if the clock of the system differs by more than MAX_DIFFERENCE_MS, however long the
+    reply takes, and PaymockError `store_unavailable`.
     """
-    before = clock()
+    before = clock.system_time()  # not `clock`, which may have caught up with another engine
     time = await store.time()
     if time is None:
         return
-    ahead = before - time if time < before else min(0, clock() - time)
+    ahead = before - time if time < before else min(0, clock.system_time() - time)
     if abs(ahead) > MAX_DIFFERENCE_MS:
         raise StoreError(
             f"the clock of this machine is {abs(ahead) / 1000:,.0f} s "

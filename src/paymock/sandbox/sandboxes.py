@@ -118,7 +118,10 @@ class Sandboxes:
         return snapshot, b"%d %d %b" % (snapshot.record.generation, unwritten, changes)
 
     async def ping(self) -> None:
+        """Return if requests can be served. Raises PaymockError `store_unavailable`."""
         await self._store.ping()
+        if not self.metadata.is_verified:
+            await self.metadata.verify()
 
     async def close(self) -> None:
         with suppress(TimeoutError):
