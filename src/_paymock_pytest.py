@@ -101,7 +101,7 @@ class _CoveragePlugin:
     def collect(self, sandbox: "Sandbox") -> None:
         from paymock.analysis.coverage import coverage
         from paymock.analysis.lint import lint
-        from paymock.schemas.control import JOURNAL_LENGTH
+        from paymock.cache import JOURNAL_LENGTH
 
         try:
             requests, payments = sandbox.requests(), sandbox.payments()

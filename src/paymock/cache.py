@@ -1,9 +1,12 @@
-"""A bounded cache: a dictionary that forgets its oldest entry when it is full."""
+"""What forgets its oldest entries: a bounded dictionary, and the length of the journal of a sandbox."""
 
 from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+MIN_JOURNAL, JOURNAL_LENGTH, MAX_JOURNAL = 100, 1_000, 20_000
+"""How many requests a server can keep of each sandbox; by default, and for a story or coverage, 1,000."""
 
 
 class BoundedCache(dict[K, V]):

@@ -1,16 +1,19 @@
 import asyncio
+from collections import Counter
 from functools import partial
 
 import msgspec
 import pytest
 
-from paymock.app import journal
 from paymock.app.journal import decoded
+from paymock.cache import JOURNAL_LENGTH
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
 from paymock.sandbox import log_buffer
-from paymock.schemas.control import ListRequests
+from paymock.sandbox.log_buffer import Entry
+from paymock.schemas.control import Journal, ListRequests
+from paymock.stores.base import LogEntries
 from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import RequestLog
 from paymock.web.telemetry.exchange import Exchange
@@ -19,26 +22,51 @@ from tests.support.stores import SharedStore
 from tests.support.use_cases import SANDBOX, UseCases, encoded, line
 
 
+def counted(times: Counter[str]) -> Entry:
+    def entry() -> bytes:
+        times["encoded"] += 1
+        return encoded(line())()
+
+    return entry
+
+
+@pytest.mark.parametrize(("length", "most"), [(100, 1_000), (20_000, 20_000)])
+async def test_no_more_are_listed_than_a_journal_can_keep_but_all_may_ask_for_a_thousand(
+    length: int, most: int
+) -> None:
+    journal = UseCases(MemoryStore()).control.journal
+    journal.length = length
+    assert await journal.newest(SANDBOX, ListRequests(limit=most)) == Journal(data=[])
+    with pytest.raises(PaymockError, match=f"limit must be an integer from 1 to {most}."):
+        await journal.newest(SANDBOX, ListRequests(limit=most + 1))
+
+
 @pytest.mark.parametrize("members", [17, 16])
 async def test_an_entry_of_an_earlier_version_lacks_the_last_members(members: int) -> None:
     app = UseCases(MemoryStore())
     earlier = msgspec.msgpack.encode(msgspec.structs.astuple(line())[:members])
-    app.sandboxes.append(SANDBOX, "requests", lambda: earlier, keep=journal.LENGTH)
+    app.sandboxes.append(SANDBOX, "requests", lambda: earlier, keep=JOURNAL_LENGTH)
     [found] = (await app.control.journal.newest(SANDBOX, ListRequests(limit=2))).data
     assert (found.operation, found.fetch_site) == ("listChains", None)
     assert (found.virtual_at is None) == (members == 16)
 
 
-async def test_entries_of_many_sandboxes_are_buffered_up_to_a_limit_and_read_by_their_owners() -> None:
-    app = UseCases(MemoryStore())
-    for number in range(log_buffer.MAX_UNWRITTEN // 2):
-        app.control.journal.add(f"early-{number}", encoded(line()))
+async def test_a_burst_leaves_a_bounded_number_of_entries_to_be_encoded() -> None:
+    app, times = UseCases(MemoryStore()), Counter[str]()
+    burst = 3 * log_buffer.MAX_UNWRITTEN
+    for number in range(burst):  # in one turn of the event loop, in which none can be written
+        app.control.journal.add(f"{number}", counted(times))
+    assert times.total() == burst - 2 * log_buffer.MAX_UNWRITTEN
+    for sandbox in ("0", f"{burst - 1}"):
+        assert len((await app.control.journal.newest(sandbox, ListRequests(limit=9))).data) == 1
+
+
+async def test_a_read_encodes_the_entries_of_its_own_sandbox_only() -> None:
+    app, times = UseCases(MemoryStore()), Counter[str]()
     for number in range(log_buffer.MAX_UNWRITTEN):
-        app.control.journal.add(f"late-{number}", encoded(line()))
-        if number % 50 == 0:
-            assert len((await app.control.journal.newest(f"late-{number}", ListRequests(limit=9))).data) == 1
-    assert len((await app.control.journal.newest("early-0", ListRequests(limit=9))).data) <= 1
-    assert app.sandboxes._log_buffer._count == 0
+        app.control.journal.add(f"{number % 100}", counted(times))
+    found = (await app.control.journal.newest("7", ListRequests(limit=99))).data
+    assert len(found) == times.total() == log_buffer.MAX_UNWRITTEN // 100 + 1
 
 
 async def test_keys_of_an_order_have_numbers_that_stay_and_that_servers_of_a_store_agree_on() -> None:
@@ -93,10 +121,10 @@ class TestSharedStore:
         class Failing(SharedStore):
             fails = True
 
-            async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
+            async def append(self, *logs: LogEntries) -> None:
                 if self.fails:
                     raise PaymockError("store_unavailable")
-                await super().append(sandbox, log, *entries, keep=keep)
+                await super().append(*logs)
 
         store = Failing()
         journal = UseCases(store).control.journal

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paymock.app import journal, waits
+from paymock.app import waits
 from paymock.http.requests import Request
 from paymock.payments.timelines import RenderedPayment
 from paymock.rules.errors import PaymockError
@@ -278,9 +278,9 @@ async def test_a_request_that_was_cleared_counts_as_passed(
 async def test_a_wait_counts_each_entry_of_a_full_or_cleared_journal_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(journal, "LENGTH", 32)
     monkeypatch.setattr(waits, "_LIMITS", (16, 32))
     app = UseCases(MemoryStore())
+    app.control.journal.length = 32
     counted: list[str] = []
     waiting = requests_wait(app, 86)
     for number in (1, 20, 32, 40, 1):

@@ -13,7 +13,15 @@ from paymock.payments import views
 from paymock.rules.errors import PaymockError
 from paymock.schemas.control import MakeDeposit
 from paymock.schemas.public import Payment
-from paymock.stores.base import MAX_COUNTERS, METADATA, SANDBOX_RECORD, Store, StoreError, companion_key
+from paymock.stores.base import (
+    MAX_COUNTERS,
+    METADATA,
+    SANDBOX_RECORD,
+    LogEntries,
+    Store,
+    StoreError,
+    companion_key,
+)
 from tests.support.use_cases import SANDBOX, UseCases, keyed
 
 T = TypeVar("T")
@@ -236,7 +244,7 @@ class StoreContract:
     async def test_a_log_keeps_its_newest_entries(self, store: Store) -> None:
         assert await store.tail("sandbox", "log", 9) == []
         for number in range(5):
-            await store.append("sandbox", "log", b"%d" % number, keep=3)
+            await store.append(LogEntries("sandbox", "log", 3, [b"%d" % number]))
         assert await store.tail("sandbox", "log", 3) == [b"4", b"3", b"2"]
         assert await store.tail("sandbox", "log", 1) == [b"4"]
         assert await store.tail("other", "log", 9) == []
@@ -249,8 +257,8 @@ class StoreContract:
             lambda: add(store, "s", "other", b"2"),
             lambda: store.replace("s", "key.note", None, b"n", expected_state=None),
             lambda: store.replace("s", "key.note", b"n", b"m", expected_state=None),
-            lambda: store.append("s", "log", b"a", keep=9),
-            lambda: store.append("s", "log", b"b", keep=9),
+            lambda: store.append(LogEntries("s", "log", 9, [b"a"])),
+            lambda: store.append(LogEntries("s", "log", 9, [b"b"])),
             lambda: store.clear_log("s", "log"),
             lambda: store.replace("s", SANDBOX_RECORD, None, b"t", expected_state=None),
             lambda: store.replace("s", SANDBOX_RECORD, b"t", b"u", expected_state=b"t"),
@@ -266,7 +274,7 @@ class StoreContract:
     async def test_a_reset_deletes_everything_of_one_sandbox_but_its_state(self, store: Store) -> None:
         for sandbox in ("one", "other"):
             await add(store, sandbox, "key", b"value")
-            await store.append(sandbox, "log", b"entry", keep=9)
+            await store.append(LogEntries(sandbox, "log", 9, [b"entry"]))
             await store.increment(sandbox, "counter")
         assert await store.reset("one", b"fresh", expected_state=None)
         assert await store.get("one", "key", SANDBOX_RECORD) == [None, b"fresh"]
@@ -280,7 +288,7 @@ class StoreContract:
 
     async def test_concurrent_appends_keep_their_order(self, store: Store) -> None:
         entries = [b"%d" % number for number in range(50)]
-        await asyncio.gather(*(store.append("sandbox", "log", entry, keep=30) for entry in entries))
+        await asyncio.gather(*(store.append(LogEntries("sandbox", "log", 30, [entry])) for entry in entries))
         assert await store.tail("sandbox", "log", 30) == entries[:19:-1]
 
     def test_a_store_can_be_used_from_several_event_loops_in_turn(self, store: Store) -> None:
@@ -339,7 +347,7 @@ class RetentionContract(StoreContract):
             assert await store.replace(name, SANDBOX_RECORD, None, b"state", expected_state=None)
         assert await store.reset("reset", b"state", expected_state=None)
         for name in ("reset", "log"):
-            await store.append(name, "log", b"entry", keep=9)
+            await store.append(LogEntries(name, "log", 9, [b"entry"]))
             await store.increment(name, "counter")
         await add(store, "used", "key", b"value")
         for _ in range(3):

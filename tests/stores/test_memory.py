@@ -7,7 +7,7 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
-from paymock.stores.base import MAX_EMPTY, SANDBOX_RECORD
+from paymock.stores.base import MAX_EMPTY, SANDBOX_RECORD, LogEntries
 from paymock.stores.memory import MemoryStore
 from tests.stores.contract import StoreContract
 
@@ -41,7 +41,7 @@ def traced() -> Iterator[Callable[[], int]]:
 
 async def request(store: MemoryStore, name: str) -> None:
     assert await store.get(name, SANDBOX_RECORD) == [None]
-    await store.append(name, "requests", ENTRY, keep=1_000)
+    await store.append(LogEntries(name, "requests", 1_000, [ENTRY]))
     await store.increment(name, "fault")
 
 
@@ -74,10 +74,10 @@ async def test_a_sandbox_that_holds_nothing_takes_hardly_any_memory(
 async def test_a_sandbox_is_forgotten_only_when_it_holds_nothing(store: MemoryStore) -> None:
     await store.add("used", ("key", ENTRY, "payment"), expected_state=None)
     for name in ("used", "empty", "recent"):
-        await store.append(name, "requests", ENTRY, keep=10)
+        await store.append(LogEntries(name, "requests", 10, [ENTRY]))
     for name in names(MAX_EMPTY - 1):
-        await store.append(name, "requests", ENTRY, keep=10)
-        await store.append("recent", "requests", ENTRY, keep=10)
+        await store.append(LogEntries(name, "requests", 10, [ENTRY]))
+        await store.append(LogEntries("recent", "requests", 10, [ENTRY]))
     assert await store.tail("used", "requests", 1) == [ENTRY]
     assert await store.tail("recent", "requests", 1) == [ENTRY]
     assert await store.tail("empty", "requests", 1) == []

@@ -39,7 +39,7 @@ def applications(
     """Those of a server, one for each address."""
     metadata = new_metadata(clock(), settings.speed, settings.seed or "tests")
     request_log = RequestLog(log, settings.log, requests=settings.access_log, secrets=settings.api_keys)
-    sandboxes = Sandboxes(store, clock, metadata)
+    sandboxes = Sandboxes(store, clock, metadata, capacity=settings.payment_capacity)
     return create_applications(settings, settings.addresses, sandboxes, clock, request_log)
 
 

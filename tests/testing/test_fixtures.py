@@ -382,7 +382,7 @@ def test_a_limit_is_a_percentage(run: Run, limit: str) -> None:
 
 
 def test_a_full_journal_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paymock.schemas.control.JOURNAL_LENGTH", 7)
+    monkeypatch.setattr("paymock.cache.JOURNAL_LENGTH", 7)
     result = run(SUITE, "--paymock-coverage")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*::test_reads", "  the journal was full: only the last 7 requests count"])

@@ -23,6 +23,7 @@ from paymock.app.overrides import Overrides
 from paymock.app.revisions import Revisions
 from paymock.app.story import MAX_PAYMENTS, story
 from paymock.app.waits import Waits
+from paymock.cache import JOURNAL_LENGTH
 from paymock.payments import records, views
 from paymock.payments.files import Catalog
 from paymock.payments.records import DepositRecord, PaymentRecord, SandboxRecord, SimulationRecord
@@ -60,6 +61,7 @@ class ControlService:
         sandboxes: Sandboxes,
         scenarios: Mapping[str, Scenario] = SCENARIOS,
         mask: Callable[[str], str] = without_secrets,
+        journal_length: int = JOURNAL_LENGTH,
     ) -> None:
         """`mask` removes secrets from a line of a story."""
         self._mask = mask
@@ -69,7 +71,7 @@ class ControlService:
         self.waiting_request = sandboxes.notifier.waiting_request
         self.overrides = Overrides(sandboxes, scenarios)
         self.fault_rules = FaultRules(sandboxes)
-        self.journal = Journal(sandboxes)
+        self.journal = Journal(sandboxes, journal_length)
         self.waits = Waits(sandboxes, self.journal)
         self.revisions = Revisions(sandboxes, self.journal)
 
@@ -221,15 +223,7 @@ class ControlService:
 
     async def payments(self, sandbox: str, query: schemas.ListPayments) -> schemas.PaymentPage:
         found, next_cursor, total = await self.snapshots(sandbox, query)
-        data = await in_slices(
-            schemas.ListedPayment(
-                **asdict(payment.payment),
-                scenario=payment.record.scenario,
-                age_seconds=payment.elapsed / 1000,
-                ahead_seconds=payment.simulation.time_offset / 1000,
-            )
-            for payment in found
-        )
+        data = await in_slices(payment.listed for payment in found)
         return schemas.PaymentPage(data=data, next_cursor=next_cursor, total=total)
 
     async def snapshots(
@@ -288,7 +282,7 @@ class ControlService:
         if order_id is not None and order_id not in orders:
             raise PaymockError("payment_not_found")
         rules = (await self.fault_rules.list(sandbox)).data
-        requests = await decoded(await self.journal.stored(sandbox, schemas.JOURNAL_LENGTH))
+        requests = await decoded(await self.journal.stored(sandbox, JOURNAL_LENGTH))
         details = [await _detail(payment) for payment in found]
         if payment_id or order_id:
             ids = {None, *(detail.payment.id for detail in details)}

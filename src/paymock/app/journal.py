@@ -7,15 +7,15 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from paymock.cache import BoundedCache
+from paymock.cache import JOURNAL_LENGTH, BoundedCache
 from paymock.payments import records
+from paymock.rules.errors import PaymockError
 from paymock.sandbox.log_buffer import Entry
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
 
-LENGTH = schemas.JOURNAL_LENGTH
 LOG = "requests"
 _CACHED_KEYS = 10_000
 
@@ -37,7 +37,9 @@ encode_entry = msgspec.msgpack.Encoder().encode
 class Journal:
     """The journals of sandboxes."""
 
-    def __init__(self, sandboxes: Sandboxes) -> None:
+    def __init__(self, sandboxes: Sandboxes, length: int = JOURNAL_LENGTH) -> None:
+        """`length`: how many requests are kept of each sandbox."""
+        self.length = length
         self._sandboxes = sandboxes
         self._keys: BoundedCache[tuple[str, int, str, bytes], int] = BoundedCache(_CACHED_KEYS)
         self._counts: BoundedCache[tuple[str, int, str], int] = BoundedCache(_CACHED_KEYS)
@@ -52,12 +54,16 @@ class Journal:
         return str(number), key_hash
 
     def add(self, sandbox: str, entry: Entry) -> None:
-        self._sandboxes.append(sandbox, LOG, entry, keep=LENGTH)
+        self._sandboxes.append(sandbox, LOG, entry, keep=self.length)
 
     async def newest(self, sandbox: str, query: schemas.ListRequests) -> schemas.Journal:
+        """Return the newest requests. Raises PaymockError `invalid_query`; all may ask for a thousand."""
+        if query.limit > (most := max(self.length, JOURNAL_LENGTH)):
+            raise PaymockError("invalid_query", f"limit must be an integer from 1 to {most}.")
         payment_id = query.payment_id
         needs_all = payment_id or not self._sandboxes.is_synchronous
-        stored = await decoded(await self.stored(sandbox, LENGTH if needs_all else query.limit))
+        limit = self.length if needs_all else min(query.limit, self.length)
+        stored = await decoded(await self.stored(sandbox, limit))
         entries = (entry for entry in stored if payment_id in (None, entry.payment_id))
         return schemas.Journal(data=await in_slices(map(public_entry, islice(entries, query.limit))))
 
@@ -67,7 +73,7 @@ class Journal:
 
     async def revision(self, sandbox: str) -> tuple[SandboxSnapshot, bytes]:
         """Return the sandbox now, and what differs after each change of it or of its journal."""
-        return await self._sandboxes.revision(sandbox, LOG, LENGTH)
+        return await self._sandboxes.revision(sandbox, LOG, self.length)
 
     async def clear(self, sandbox: str) -> None:
         await self._sandboxes.clear_log(sandbox, LOG)

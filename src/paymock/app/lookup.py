@@ -19,6 +19,7 @@ from paymock.rules.times import LATEST
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.sandbox.snapshot import SandboxSnapshot
+from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
 
@@ -102,6 +103,15 @@ class PaymentSnapshot(Struct, frozen=True):
     @property
     def payment(self) -> Payment:
         return views.view(self.record, self.state)
+
+    @property
+    def listed(self) -> schemas.ListedPayment:
+        """The payment in a list. Its record is decoded once."""
+        record = self.record
+        shown = views.view(record, self.timeline.state_at(self.elapsed, record))
+        members = {name: getattr(shown, name) for name in shown.__struct_fields__}
+        members |= {"age_seconds": self.elapsed / 1000, "ahead_seconds": self.simulation.time_offset / 1000}
+        return schemas.ListedPayment(**members, scenario=record.scenario)
 
 
 class PaymentFilter(NamedTuple):
@@ -219,12 +229,11 @@ async def newest_payments(
         and payment_filter.matches(head := records.decode_as(PaymentHead, stored))
     )
     snapshot = await sandboxes.snapshot(sandbox, *(companion_key(head.token) for _, _, head in matching))
-    payments = []
-    for (position, stored, _), simulation in zip(matching, snapshot.values, strict=True):
-        await yield_turn()
-        timeline = sandboxes.timelines.get(stored, simulation)
-        if timeline and (derived is None or timeline.has(derived)):
-            payment = PaymentSnapshot(timeline, simulation, snapshot)
-            if status in (None, payment.status):
-                payments.append((position, payment))
+    payments = await in_slices(
+        (position, payment)
+        for (position, stored, _), simulation in zip(matching, snapshot.values, strict=True)
+        if (timeline := sandboxes.timelines.get(stored, simulation))
+        and (derived is None or timeline.has(derived))
+        and status in (None, (payment := PaymentSnapshot(timeline, simulation, snapshot)).status)
+    )
     return PaymentsPage(snapshot, payments, page[-1][0] if len(page) == limit else None)

@@ -81,6 +81,7 @@ class PaymentsService:
             sandbox, chosen = snapshot.record, self.scenarios[scenario or DEFAULT_SCENARIO]
             context = CreationContext(token, request.fingerprint, chosen, snapshot.now, snapshot.real)
             record = create_record(request.body, context, self._catalog, self._fee_bps)
+            self._sandboxes.owner_limits.check_share(request.sandbox)
             if scenario is None and sandbox.scenarios:
                 sandbox, override = take_scenario(sandbox, record.order_id)
                 if override is not None:
@@ -90,7 +91,9 @@ class PaymentsService:
 
         created = await self._sandboxes.create(request, PaymentRecord, new, unless_rule_for=unless_rule_for)
         timeline, status, key_expired = None, None, False
-        if created.replayed:
+        if not created.replayed:
+            self._sandboxes.owner_limits.count_payment(request.sandbox)
+        else:
             timeline = self._sandboxes.timelines.get(created.stored, None)
             [simulation] = await self._sandboxes.get(request.sandbox, companion_key(created.record.token))
             present = self._sandboxes.timelines.get(created.stored, simulation) if simulation else timeline

@@ -28,13 +28,15 @@ from typing import NamedTuple, TypeVar
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from paymock.app.journal import LENGTH, Journal, StoredEntry, public_entry
+from paymock.app.journal import Journal, StoredEntry, public_entry
 from paymock.app.lookup import PaymentSnapshot, find_payment, loop_time, search_of_order
+from paymock.cache import JOURNAL_LENGTH
 from paymock.payments import records
 from paymock.payments.records import PaymentHead, PaymentRecord
 from paymock.rules.clock import ClockSetting
 from paymock.rules.timeline import State
 from paymock.sandbox.notifier import Index, Waiter
+from paymock.sandbox.owner_limits import LARGE_REPLY
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.schemas import control as schemas
@@ -46,7 +48,7 @@ R = TypeVar("R", bound=schemas.OrderWaitResult)
 RequestFilter = tuple[str | None, ...]
 """Selects entries by operation, order, payment and shown status; None matches all."""
 
-_LIMITS = (16, 128, LENGTH)  # how many of the newest are read at first, and then, to find all that are new
+_LIMITS = 16, 128, JOURNAL_LENGTH  # how many of the newest are read at first, and then, to find all new ones
 _GAP_SECONDS = 0.005  # at least, between two reads of what is new in a sandbox
 _LATE_SECONDS = 1.0  # at most, between a reply and its record by another process
 
@@ -91,6 +93,8 @@ class Waits:
         async with self._matching(sandbox, wanted, changes, query.after, deadline) as matching:
             while len(matching.entries) < count and await changes.next(deadline):
                 pass
+        if begin := LARGE_REPLY.get(None):
+            await begin()
         data = await in_slices(map(public_entry, reversed(matching.entries)))
         message: str | UnsetType = UNSET
         if len(data) < count:
@@ -255,7 +259,7 @@ class _Additions:
     async def _read_entries(self, newest: bytes | None) -> bytes:
         """Dispatch the entries later than `newest`, and all to waits that begin. Return the newest one."""
         beginning = {after: {*matchings} for after, matchings in self.beginning.items()}
-        for limit in _LIMITS:
+        for limit in (*_LIMITS[:-1], self._journal.length):
             stored = await self._journal.stored(self._sandbox, limit)
             new = [*takewhile(lambda entry: entry != newest, stored)]
             entries = await in_slices(

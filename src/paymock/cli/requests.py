@@ -2,12 +2,13 @@
 
 import click
 
+from paymock.cache import JOURNAL_LENGTH, MAX_JOURNAL
 from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, with_client
 from paymock.cli.options import PAYMENT, UP_TO_A_DAY, Integer, Number, as_json
 from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
 from paymock.client.http import Json
 from paymock.client.sandbox import GRACE_PERIOD
-from paymock.schemas.control import DEFAULT_WAIT, JOURNAL_LENGTH, MAX_COUNT
+from paymock.schemas.control import DEFAULT_WAIT, MAX_COUNT
 from paymock.text import format_seconds
 
 
@@ -15,7 +16,7 @@ from paymock.text import format_seconds
 @with_client
 @click.option("--follow", "-f", is_flag=True, help="Print every new request, until interrupted.")
 @click.option(
-    "--limit", "-n", type=Integer(1, JOURNAL_LENGTH), default=100, help="Maximum number of past requests."
+    "--limit", "-n", type=Integer(1, MAX_JOURNAL), default=100, help="Maximum number of past requests."
 )
 @click.option(
     "--wait", "count", type=Integer(1, MAX_COUNT), metavar="COUNT", help="Wait for COUNT matching requests."

@@ -98,7 +98,8 @@ class PaymentTimeline:
         """The age in milliseconds when its sandbox's clock shows `now`, in milliseconds since the epoch."""
         return max(0, min(now + self.simulation.time_offset, LATEST) - self.created_at)
 
-    def state_at(self, age: int) -> State:
+    def state_at(self, age: int, record: PaymentRecord | None = None) -> State:
+        """Return the state at an age in milliseconds. `record` is that of the payment, if it is decoded."""
         if self.scripted is None:
             if not self._begin <= age < self._end:
                 states = self.states
@@ -106,7 +107,7 @@ class PaymentTimeline:
                 self._state, self._begin = states[number - 1], states[number - 1].at
                 self._end = states[number].at if number < len(states) else math.inf
             return self._state
-        record = self.record
+        record = record or self.record
         return self.scripted.state(self.scripted.index_at(age), int(record.due), record.other_asset)
 
     def status_at(self, age: int) -> PaymentStatus:

@@ -20,7 +20,7 @@ sandbox's clock then; how a payment looks is computed from that.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
@@ -38,9 +38,8 @@ from paymock.sandbox.metadata import SharedMetadata
 from paymock.sandbox.notifier import Notifier
 from paymock.sandbox.owner_limits import OwnerLimits
 from paymock.sandbox.retries import RetryDeadline
-from paymock.sandbox.scheduler import SCHEDULER, in_slices
 from paymock.sandbox.snapshot import Creation, KeyedRequest, R, SandboxSnapshot
-from paymock.stores.base import SANDBOX_RECORD, Addition, AddResult, Store
+from paymock.stores.base import SANDBOX_RECORD, Addition, AddResult, LogEntries, Store
 
 _CLOSE_SECONDS = 1.0
 """How long the end of the process waits for what is buffered."""
@@ -60,19 +59,26 @@ class Sandboxes:
     """Takes snapshots of the sandboxes of a store, and changes them."""
 
     def __init__(
-        self, store: Store, clock: Clock, metadata: StoreMetadata, retention: int | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        metadata: StoreMetadata,
+        retention: int | None = None,
+        capacity: int | None = None,
     ) -> None:
-        """`retention` is that of the store, in seconds."""
+        """`retention` is that of the store, in seconds, and `capacity` its most payments, if in memory."""
         # what others may use of the store
         self.get, self.page, self.count, self.increment = store.get, store.page, store.count, store.increment
         self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
         # what all sandboxes share
         self.metadata = SharedMetadata(store, clock, metadata)
         self.notifier = Notifier(store, clock)
-        self.owner_limits = OwnerLimits(clock, retention)
+        self.owner_limits = OwnerLimits(clock, retention, capacity if store.is_synchronous else None)
         self.timelines = PaymentTimelines()
         self._store, self._clock = store, clock
-        self._log_buffer = LogBuffer(self._write_log, until_read=self.is_synchronous)
+        self._log_buffer = LogBuffer(
+            self._write_logs, self.notifier.scheduler, until_read=self.is_synchronous
+        )
         # by sandbox
         self._records: BoundedCache[str, tuple[bytes | None, SandboxRecord]] = BoundedCache(_CACHED_RECORDS)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -104,7 +110,7 @@ class Sandboxes:
             await asyncio.sleep(left / 1000)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
-        await self._log_buffer.flush()
+        await self._log_buffer.flush(sandbox)
         return await self._store.tail(sandbox, log, limit)
 
     async def revision(self, sandbox: str, log: str, keep: int) -> tuple[SandboxSnapshot, bytes]:
@@ -112,7 +118,7 @@ class Sandboxes:
         if not self.metadata.is_verified:
             await self.metadata.verify()
         real = self._clock()
-        unwritten = self._log_buffer.added(sandbox, log, keep) if self.is_synchronous else 0
+        unwritten = self._log_buffer.added((sandbox, log, keep)) if self.is_synchronous else 0
         state, changes = await self._store.revision(sandbox, log)
         snapshot = self._snapshot_of(sandbox, state, [], real)
         return snapshot, b"%d %d %b" % (snapshot.record.generation, unwritten, changes)
@@ -275,18 +281,18 @@ class Sandboxes:
 
     def append(self, sandbox: str, log: str, entry: Entry, *, keep: int) -> None:
         """Add an entry to a log that keeps the last `keep`. It is buffered, and lost if the store fails."""
-        self._log_buffer.add(sandbox, log, keep, entry)
+        self._log_buffer.add((sandbox, log, keep), entry)
         if self.is_synchronous and self.notifier.subscriptions:
             self.notifier.notify(sandbox, addition=True)
 
     async def clear_log(self, sandbox: str, log: str) -> None:
-        await self._log_buffer.flush()
+        await self._log_buffer.flush(sandbox)
         await self._store.clear_log(sandbox, log)
         self.notifier.notify(sandbox, addition=True)
 
     async def reset(self, sandbox: str) -> None:
         """Delete all data of the sandbox. The same idempotency keys then lead to other ids."""
-        await self._log_buffer.flush()
+        await self._log_buffer.flush(sandbox)
         deadline = RetryDeadline()
         while True:
             before = await self.snapshot(sandbox)
@@ -305,12 +311,12 @@ class Sandboxes:
             self.metadata.current.secret, snapshot.sandbox, idempotency_key, snapshot.record.generation
         )
 
-    async def _write_log(self, sandbox: str, log: str, keep: int, entries: list[Entry]) -> None:
-        SCHEDULER.set((self.notifier.scheduler, log))  # other keys wait for this, too
+    async def _write_logs(self, logs: Sequence[LogEntries]) -> None:
         with suppress(PaymockError):
-            await self._store.append(sandbox, log, *await in_slices(entry() for entry in entries), keep=keep)
-            if not self.is_synchronous:
-                self.notifier.notify(sandbox, addition=True)
+            await self._store.append(*logs)
+            if not self.is_synchronous and self.notifier.subscriptions:
+                for each in logs:
+                    self.notifier.notify(each.sandbox, addition=True)
 
     def _snapshot_of(
         self, sandbox: str, state: bytes | None, values: list[bytes | None], real: int

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from paymock.cache import JOURNAL_LENGTH, MAX_JOURNAL
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED, MIN_SPEED, SPEEDS, is_speed, now_problem
 from paymock.rules.faults import FAULT_FORM, fault_problem
 from paymock.rules.identifiers import ID_PATTERNS, PAYMENT_PREFIX
@@ -30,9 +31,6 @@ MAX_TIMES = 1_000_000
 
 MAX_WAIT, DEFAULT_WAIT = 60, 30
 """The longest time to wait, and that without a timeout, in real seconds."""
-
-JOURNAL_LENGTH = 1_000
-"""How many requests a journal holds."""
 
 MAX_COUNT = 1_000
 """The most requests to wait for."""
@@ -143,7 +141,9 @@ class ListRequests(Query):
     """Which requests are listed."""
 
     payment_id: Annotated[str | None, doc("Only those about this payment.")] = None
-    limit: Annotated[int, doc(f"How many, 1 to {JOURNAL_LENGTH}.", ge=1, le=JOURNAL_LENGTH)] = 100
+    limit: Annotated[
+        int, doc(f"How many, 1 to {JOURNAL_LENGTH}, or to `--journal` if that is more.", ge=1, le=MAX_JOURNAL)
+    ] = 100
 
 
 class ReadStory(Query):

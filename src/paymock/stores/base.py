@@ -50,6 +50,15 @@ class AddResult(NamedTuple):
     existing: bytes | None
 
 
+class LogEntries(NamedTuple):
+    """What is appended to a log of a sandbox, which retains at least its last `keep` entries."""
+
+    sandbox: str
+    log: str
+    keep: int
+    entries: list[bytes]
+
+
 Addition = tuple[str, bytes, str]
 """A value that is added to a list: its key, the value, and its kind."""
 
@@ -147,8 +156,8 @@ class Store(Protocol):
     async def increment(self, sandbox: str, key: str) -> int:
         """Increment a counter, which starts at 0, and return its new value."""
 
-    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        """Append entries to a log, which retains at least its last `keep` entries."""
+    async def append(self, *logs: LogEntries) -> None:
+        """Append entries to logs, in one step."""
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         """Return the newest entries of a log, newest first."""

@@ -8,7 +8,16 @@ from typing import Any
 
 from paymock.cache import BoundedCache
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import MAX_COUNTERS, MAX_EMPTY, SANDBOX_RECORD, Addition, AddResult, Change, Check
+from paymock.stores.base import (
+    MAX_COUNTERS,
+    MAX_EMPTY,
+    SANDBOX_RECORD,
+    Addition,
+    AddResult,
+    Change,
+    Check,
+    LogEntries,
+)
 
 
 class _Sandbox:
@@ -124,13 +133,14 @@ class MemoryStore:
         counters[key] = counters.get(key, 0) + 1
         return counters[key]
 
-    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        contents = self._use(sandbox)
-        contents.revision += 1
-        retained = contents.values.setdefault(f"log:{log}", [])
-        retained += map(_compact, entries)
-        if len(retained) > keep + keep // 8:  # not at every addition
-            del retained[:-keep]
+    async def append(self, *logs: LogEntries) -> None:
+        for sandbox, log, keep, entries in logs:
+            contents = self._use(sandbox)
+            contents.revision += 1
+            retained = contents.values.setdefault(f"log:{log}", [])
+            retained += map(_compact, entries)
+            if len(retained) > keep + keep // 8:  # not at every addition
+                del retained[:-keep]
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         contents = self._sandboxes.get(sandbox) or self._empty.get(sandbox)

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from harness.redis_engine import RedisEngine
-from paymock.stores.base import SANDBOX_RECORD, Change, Store
+from paymock.stores.base import SANDBOX_RECORD, Change, LogEntries, Store
 from paymock.stores.redis import client
 from paymock.stores.redis.store import RedisStore
 from tests.support.redis_store import OUTAGE_SECONDS, eventually, works
@@ -51,7 +51,7 @@ class TestChanges:
             await store.add("one", ("key", b"again", "a"), expected_state=b"3")
             assert not await store.replace("one", SANDBOX_RECORD, None, b"1", expected_state=None)
             await store.add("one", ("other", b"value", "a"), expected_state=b"3")
-            await store.append("one", "log", b"entry", keep=9)
+            await store.append(LogEntries("one", "log", 9, [b"entry"]))
             await store.clear_log("one", "log")
             await store.increment("one", "tries")
             await store.ping()

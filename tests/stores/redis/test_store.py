@@ -8,7 +8,7 @@ import pytest
 
 from harness.redis_engine import RedisEngine
 from paymock.rules.errors import PaymockError
-from paymock.stores.base import SANDBOX_RECORD, companion_key, steady_clock
+from paymock.stores.base import SANDBOX_RECORD, LogEntries, companion_key, steady_clock
 from paymock.stores.redis.store import RedisStore
 from tests.stores.contract import DAY, RetentionContract, StoreContract, add, reads_show_changes_of
 
@@ -79,7 +79,9 @@ class TestRoundTrips:
         async with self.reads(engine) as read:
             await asyncio.gather(*(store.get("sandbox", f"{number}") for number in range(100)))
         async with self.reads(engine) as appended:
-            await asyncio.gather(*(store.append("sandbox", "log", b"entry", keep=9) for _ in range(100)))
+            await asyncio.gather(
+                *(store.append(LogEntries("sandbox", "log", 9, [b"entry"])) for _ in range(100))
+            )
         assert max(*created, *read, *appended) <= 5
 
 
@@ -132,7 +134,7 @@ class TestRetention:
         ):
             engine.execute("FLUSHALL")
             await store.increment("sandbox", "tries")
-            await store.append("sandbox", "log", b"entry", keep=9)
+            await store.append(LogEntries("sandbox", "log", 9, [b"entry"]))
             await add(store, "sandbox", "key", b"value")
             await change()
             assert ttls(engine) == {-1}
@@ -145,10 +147,10 @@ class TestRetention:
 
 async def test_a_sandbox_without_values_expires_after_a_day(store: RedisStore, engine: RedisEngine) -> None:
     for _ in range(2):
-        await store.append("sandbox", "log", b"entry", keep=9)
+        await store.append(LogEntries("sandbox", "log", 9, [b"entry"]))
         assert await store.increment("sandbox", "key")
         assert ttls(engine) <= {DAY, DAY - 1}
     assert await store.replace("sandbox", SANDBOX_RECORD, None, b"1", expected_state=None)
-    await store.append("sandbox", "log", b"entry", keep=9)
+    await store.append(LogEntries("sandbox", "log", 9, [b"entry"]))
     assert await store.increment("sandbox", "key") == 3
     assert ttls(engine) == {-1}

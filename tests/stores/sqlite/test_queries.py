@@ -22,7 +22,7 @@ def test_a_deleted_sandbox_is_purged_in_steps_and_no_other(connection: sqlite3.C
     for sandbox in ("deleted", "kept"):
         for number in range(queries.PURGE_LIMIT + 1):
             Transaction(connection).upsert(sandbox, f"key {number}", b"")
-        Transaction(connection).append(sandbox, "log", (b"entry",), 9)
+        Transaction(connection).append(sandbox, "log", 9, (b"entry",))
     connection.execute("UPDATE sandbox SET name = NULL WHERE name = 'deleted'")
     queries.purge(connection)
     assert connection.execute("SELECT count(*) FROM entry").fetchone() == (queries.PURGE_LIMIT + 2,)
@@ -35,7 +35,7 @@ def test_a_deleted_sandbox_is_purged_in_steps_and_no_other(connection: sqlite3.C
 def test_the_number_of_sandboxes_without_values_is_bounded(connection: sqlite3.Connection) -> None:
     Transaction(connection).upsert("used", "key", b"value")
     for sandbox in ("used", *(f"sandbox {number}" for number in range(MAX_EMPTY + 10))):
-        Transaction(connection).append(sandbox, "log", (b"entry",), 9)
+        Transaction(connection).append(sandbox, "log", 9, (b"entry",))
         assert Transaction(connection).increment(sandbox, "key") == 1
         queries.purge(connection)
     for table in ("sandbox", "counter", "log"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paymock.stores.base import SANDBOX_RECORD, Change, steady_clock
+from paymock.stores.base import SANDBOX_RECORD, Change, LogEntries, steady_clock
 from paymock.stores.sqlite.file import LOCK_SECONDS, begin
 from paymock.stores.sqlite.queries import Transaction
 from paymock.stores.sqlite.store import SqliteStore
@@ -54,7 +54,7 @@ async def test_logs_do_not_wait_for_the_disk(
 
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: connect(*args, **more, factory=Traced))
-    await store.append("sandbox", "log", b"entry", keep=9)
+    await store.append(LogEntries("sandbox", "log", 9, [b"entry"]))
     await store.increment("sandbox", "counter")
     assert modes == ["normal", "normal"]
     await add(store, "sandbox", "key", b"value")
@@ -72,7 +72,7 @@ async def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_
         assert (error.kind.code, "locked" in error.message) == ("store_unavailable", True)
 
     await add(store, "sandbox", "key", b"value")
-    await store.append("sandbox", "log", b"entry", keep=9)
+    await store.append(LogEntries("sandbox", "log", 9, [b"entry"]))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute(f"BEGIN {mode}")
         async with within(4):
@@ -82,7 +82,7 @@ async def test_while_another_process_holds_the_lock_reads_go_on_and_changes_are_
         async with within(4):
             assert await store.get("sandbox", "key") == [b"value"]
             assert await store.tail("sandbox", "log", 9) == [b"entry"]
-        waiting = asyncio.create_task(refused(store.append("sandbox", "log", b"lost", keep=9)))
+        waiting = asyncio.create_task(refused(store.append(LogEntries("sandbox", "log", 9, [b"lost"]))))
         await asyncio.sleep(0)
         async with within(4):
             assert await store.tail("sandbox", "log", 9) == [b"entry"]
@@ -143,7 +143,7 @@ def test_a_change_of_another_process_names_its_sandbox(path: Path) -> None:
             False,
         ),
         "replace": (lambda: other.replace("replace", "key", None, b"new", expected_state=None), False),
-        "append": (lambda: other.append("append", "log", b"entry", keep=9), True),
+        "append": (lambda: other.append(LogEntries("append", "log", 9, [b"entry"])), True),
         "clear_log": (lambda: other.clear_log("append", "log"), True),
         "reset": (lambda: other.reset("add_state", b"newer", expected_state=b"new"), False),
     }
@@ -277,7 +277,7 @@ async def test_a_full_disk_is_reported_and_nothing_is_partially_stored(
 
 @pytest.mark.parametrize("entries", ["x'ff'", "'text'", "1"])
 async def test_a_damaged_log_fails_only_its_own_step(store: SqliteStore, path: Path, entries: str) -> None:
-    await store.append("sandbox", "log", b"entry", keep=9)
+    await store.append(LogEntries("sandbox", "log", 9, [b"entry"]))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE log SET entries = {entries}")  # noqa: S608 - constants
     damaged, added = await asyncio.gather(

@@ -170,12 +170,19 @@ return page
 """Returns the position of the newest value, and the values, newest first."""
 
 APPEND = Script("""
-local log, names = unpack(KEYS)
-local length, sandbox, retention, steady = unpack(ARGV)
-redis.call('PUBLISH', CHANNEL, MINOR .. sandbox)
-if push(names, log, unpack(ARGV, 5)) > tonumber(length) then redis.call('LTRIM', log, -length, -1) end
-retain_some(string.sub(names, 1, -1 - string.len('names')), log, names)
-note_change(sandbox, retention, steady)
+local retention, steady, place = ARGV[1], ARGV[2], 3
+for index = 1, #KEYS, 2 do
+    local log, names, sandbox, keep, count = KEYS[index], KEYS[index + 1], unpack(ARGV, place, place + 2)
+    place = place + 3 + count
+    redis.call('PUBLISH', CHANNEL, MINOR .. sandbox)
+    local length = push(names, log, unpack(ARGV, place - count, place - 1))
+    if length > tonumber(keep) then redis.call('LTRIM', log, -keep, -1) end
+    -- a log without an expiry has, or had, values beside it
+    if length == tonumber(count) or redis.call('TTL', log) >= 0 then
+        retain_some(string.sub(names, 1, -1 - string.len('names')), log, names)
+    end
+    note_change(sandbox, retention, steady)
+end
 """)
 
 REVISION = Script("""

@@ -19,6 +19,7 @@ from paymock.stores.base import (
     AddResult,
     Change,
     Check,
+    LogEntries,
     RetentionClock,
     StoreError,
     steady_clock,
@@ -30,6 +31,9 @@ from paymock.stores.redis.scripts import MINOR, encode
 
 MIN_VERSION = (6, 2)
 """Oldest supported version of Redis. Valkey reports the version of Redis that it is compatible with."""
+
+_MAX_ARGUMENTS = 1_000
+"""Most entries of a log that a command of a script gets; Lua takes 8,000 arguments."""
 
 RECONNECT_SECONDS = 0.2
 """How long to wait before subscribing to changes again after the connection was lost."""
@@ -122,9 +126,16 @@ class RedisStore:
     async def increment(self, sandbox: str, key: str) -> int:
         return int(await self._run(scripts.INCREMENT, sandbox, ("counters",), key))
 
-    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        arguments = (keep, sandbox, *self._retention_of(sandbox), *entries[-keep:])
-        await self._run(scripts.APPEND, sandbox, (f"log:{log}", "names"), *arguments)
+    async def append(self, *logs: LogEntries) -> None:
+        keys: list[str] = []
+        arguments: list[str | bytes | int] = [*self._retention_of("")]
+        for sandbox, log, keep, entries in logs:
+            last = entries[-keep:]
+            for start in range(0, len(last), _MAX_ARGUMENTS):
+                part = last[start : start + _MAX_ARGUMENTS]
+                keys += (_key(sandbox, f"log:{log}"), _key(sandbox, "names"))
+                arguments += (sandbox, keep, len(part), *part)
+        await self._client.run(scripts.APPEND, keys, *arguments)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         if limit <= 0:

@@ -169,20 +169,19 @@ class Transaction:
             )
         return int(number)
 
-    def append(self, sandbox: str, log: str, entries: Sequence[bytes], keep: int) -> None:
+    def append(self, sandbox: str, log: str, keep: int, entries: Sequence[bytes]) -> None:
         """Insert the entries as one row, numbered by the last, and delete rows without the last `keep`."""
         self._note_change(sandbox, minor=True)
         place = (self.sandbox_id(sandbox), log)
         [(last,)] = self.connection.execute(
-            "SELECT coalesce(max(number), 0) FROM log WHERE sandbox = ? AND log = ?", place
+            "INSERT INTO log SELECT ?1, ?2, coalesce(max(number), 0) + ?3, ?4 FROM log "
+            "WHERE sandbox = ?1 AND log = ?2 RETURNING number",
+            (*place, len(entries), msgspec.msgpack.encode(entries)),
         ).fetchall()
-        last += len(entries)
-        self.connection.execute(
-            "INSERT INTO log VALUES (?, ?, ?, ?)", (*place, last, msgspec.msgpack.encode(entries))
-        )
-        self.connection.execute(
-            "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*place, last - keep)
-        )
+        if last > keep:
+            self.connection.execute(
+                "DELETE FROM log WHERE sandbox = ? AND log = ? AND number <= ?", (*place, last - keep)
+            )
 
     def clear_log(self, sandbox: str, log: str) -> None:
         self._note_change(sandbox, minor=True)

@@ -22,6 +22,7 @@ from paymock.stores.base import (
     AddResult,
     Change,
     Check,
+    LogEntries,
     RetentionClock,
     steady_clock,
 )
@@ -156,8 +157,12 @@ class SqliteStore:
     async def increment(self, sandbox: str, key: str) -> int:
         return await self._change(lambda writer: writer.increment(sandbox, key), durable=False)
 
-    async def append(self, sandbox: str, log: str, *entries: bytes, keep: int) -> None:
-        await self._change(lambda writer: writer.append(sandbox, log, entries, keep), durable=False)
+    async def append(self, *logs: LogEntries) -> None:
+        def step(writer: Transaction) -> None:
+            for each in logs:
+                writer.append(*each)
+
+        await self._change(step, durable=False)
 
     async def tail(self, sandbox: str, log: str, limit: int) -> list[bytes]:
         return await self._read(lambda connection: queries.tail(connection, sandbox, log, limit))

@@ -6,6 +6,7 @@ from paymock.app.journal import Journal
 from paymock.app.overrides import Overrides
 from paymock.app.revisions import Revisions
 from paymock.app.waits import Waits
+from paymock.cache import JOURNAL_LENGTH
 from paymock.schemas import control as schemas
 from paymock.schemas.public import Payment
 from paymock.web.operations.operations import Operation, ServiceOperation
@@ -251,8 +252,8 @@ keys, addresses and secrets.""",
         operation_id="listRequests",
         tag="Sandbox",
         summary="Read the journal",
-        description=f"The last {schemas.JOURNAL_LENGTH:,} requests below `/v1` of this sandbox, newest "
-        "first, without keys, headers and bodies.",
+        description=f"The last {JOURNAL_LENGTH:,} requests below `/v1` of this sandbox, or as many as `serve "
+        "--journal` says, newest first, without keys, headers and bodies.",
         reply=schemas.Journal,
         query=schemas.ListRequests,
     ),

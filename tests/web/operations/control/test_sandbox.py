@@ -3,7 +3,6 @@
 import httpx
 import pytest
 
-from paymock.app import journal
 from paymock.settings import Settings
 from tests.support.client import Api, error_of, order
 from tests.support.contract import Contract
@@ -23,21 +22,26 @@ class TestJournal:
         [entry] = api.get("/_mock/requests").json()["data"]
         assert entry["virtual_at"] == entry["at"]
 
-    def test_it_keeps_the_last_thousand(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert journal.LENGTH == 1000
-        monkeypatch.setattr(journal, "LENGTH", 5)
-        payment = api.created()
-        for path in ("chains", "webhooks", "chains/bsc/assets", "chains"):
-            api.get(f"/v1/{path}")
-        found = api.get(f"/_mock/requests?payment_id={payment['id']}&limit=1").json()["data"]
-        assert [entry["status"] for entry in found] == [201]
-        api.get("/v1/nothing")
-        entries = api.get("/_mock/requests?limit=5").json()["data"]
-        paths = ["/v1/nothing", "/v1/chains", "/v1/chains/bsc/assets", "/v1/webhooks", "/v1/chains"]
-        assert [entry["path"] for entry in entries] == paths
-        assert api.get("/_mock/requests?limit=3").json()["data"] == entries[:3]
-        assert api.delete("/_mock/requests").status_code == 204
-        assert api.get("/_mock/requests?limit=5").json() == {"data": []}
+    @pytest.mark.parametrize("length", [None])
+    def test_it_keeps_a_thousand_or_as_many_as_the_server_says(
+        self, contract: Contract, length: int | None
+    ) -> None:
+        settings = Settings(port=0)
+        kept = length or 1000
+        with running_server(settings) as server, Api(server.url, contract) as api:
+            payment = api.created()
+            for number in range(kept - 1):
+                api.get("/v1/chains" if number % 2 else "/v1/webhooks")
+            found = api.get(f"/_mock/requests?payment_id={payment['id']}&limit=1").json()["data"]
+            assert [entry["status"] for entry in found] == [201]
+            api.get("/v1/nothing")
+            entries = api.get(f"/_mock/requests?limit={kept}").json()["data"]
+            ends = entries[0]["path"], entries[-1]["path"]
+            assert (len(entries), *ends) == (kept, "/v1/nothing", "/v1/webhooks")
+            assert api.get("/_mock/requests?limit=3").json()["data"] == entries[:3]
+            assert len(api.get("/_mock/requests?limit=1000").json()["data"]) == kept
+            assert api.delete("/_mock/requests").status_code == 204
+            assert api.get("/_mock/requests?limit=5").json() == {"data": []}
 
 
 @pytest.mark.parametrize("path", ["/_mock/events?payment_id=pay_x", "/checkout/pay_x/events"])
