@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 from paymock.http.protocol import Application, HttpProtocol, ServerState
@@ -15,6 +16,7 @@ class Transport(asyncio.Transport):
         self.written = b""
         self.closed = False
         self.reads = True
+        self.on_write: Callable[[], object] = bool
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("127.0.0.1", 50_000) if name == "peername" else default
@@ -26,6 +28,7 @@ class Transport(asyncio.Transport):
         if self.closed:
             raise RuntimeError("the transport is closed")
         self.written += data
+        self.on_write()
 
     def can_write_eof(self) -> bool:
         return False

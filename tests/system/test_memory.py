@@ -1,7 +1,10 @@
+import json
 import re
+import resource
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from harness import process_info
 from harness.api_client import ORDER
 from harness.server_process import ServerProcess, server_process
+from tests.support.operations import OPERATIONS, path_of
 from tests.support.raw import exchange, exchange_on, request
 
 PIPELINED = 50
@@ -99,3 +103,33 @@ def test_50_bodies_of_10_mb_at_once_take_less_than_20_mb(
 def peak_bytes(served: ServerProcess) -> int:
     [kilobytes] = re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{served.process.pid}/status").read_text())
     return int(kilobytes) * 1024
+
+
+def test_no_read_by_500_clients_takes_60_mb_or_ends_a_server_of_256_mib(served: ServerProcess) -> None:
+    """250 clients never read their reply, and leave; the others do."""
+    resource.prlimit(served.process.pid, resource.RLIMIT_DATA, (2**28, 2**28))
+    headers = {"Authorization": "Bearer mk_test_large", "Content-Type": "application/json"}
+    body = {**json.loads(ORDER), "metadata": {f"name-{number}": "x" * 300 for number in range(45)}}
+    for number in range(100):
+        own = {**headers, "Idempotency-Key": f"large-{number:06}"}
+        [reply] = exchange(served.port, request("POST", "/v1/payments", own, json.dumps(body).encode()))
+        assert reply.status == 201
+    payment_id = json.loads(reply.body)["id"]
+    reads = (operation for operation in OPERATIONS if operation.method == "GET")
+    paths = [path_of(operation, payment_id, {"timeout": "0", "limit": "200"}) for operation in reads]
+    paths += [f"/fragments/payments{part}" for part in ("?limit=200", f"/{payment_id}")]
+    paths += ["/fragments/requests", f"/checkout/{payment_id}", "/", "/llms.txt"]
+    before = process_info.resident_bytes(served.process.pid)
+    for path in paths:
+        asked = request("GET", path, headers)
+        with ExitStack() as deaf:
+            for _ in range(250):
+                one = deaf.enter_context(socket.create_connection(("127.0.0.1", served.port), 60))
+                one.sendall(asked)
+            exchange(served.port, request("GET", "/v1/chains", headers))  # they have been received
+            most = process_info.resident_bytes(served.process.pid)
+        with ThreadPoolExecutor(50) as threads:
+            replies = threads.map(lambda asked: exchange(served.port, asked), [asked] * 250)
+            assert {reply.status for [reply] in replies} <= {200, 404}, path
+        most = max(most, process_info.resident_bytes(served.process.pid))
+        assert most - before < 60e6, path

@@ -137,6 +137,7 @@ class HttpProtocol(asyncio.Protocol):
         self._request: Request | None = None
         self._reader: BodyReader | None = None  # of the rest of that body
         self._answered = False  # whether its reply has been written
+        self._unsent: Request | None = None  # it has its reply, which the client is slow to read
         # The deadline.
         self._phase = IDLE
         self._deadline = math.inf  # by the clock of the event loop
@@ -187,6 +188,8 @@ class HttpProtocol(asyncio.Protocol):
         if self._writable is not None:
             self._writable.set()
             self._writable = None
+            if (request := self._unsent) is not None and request.on_sent is not None:
+                self._end_sending(request, request.on_sent)
             self._advance()
 
     def shutdown(self) -> None:
@@ -271,6 +274,8 @@ class HttpProtocol(asyncio.Protocol):
             waiting_for = answering.send(None)
         except StopIteration as done:
             self._reply(request, *done.value)
+            if request.on_sent is not None:
+                self._end_sending(request, request.on_sent)
         except Exception:
             self.transport.abort()
             raise
@@ -284,11 +289,13 @@ class HttpProtocol(asyncio.Protocol):
         self, request: Request, answering: Coroutine[Any, Any, EncodedResponse], waiting_for: Any
     ) -> None:
         try:
-            answer = await _resumed(answering, waiting_for)
+            self._reply(request, *await _resumed(answering, waiting_for))
         except Exception:
             self.transport.abort()
             raise
-        self._reply(request, *answer)
+        finally:
+            if request.on_sent is not None:
+                self._end_sending(request, request.on_sent)
         self._advance()
 
     def _reply(self, request: Request, response: Response, headers: bytes) -> None:
@@ -310,6 +317,14 @@ class HttpProtocol(asyncio.Protocol):
             self._close()
         elif self._reader is None:
             self._request = None
+
+    def _end_sending(self, request: Request, on_sent: Callable[[], None]) -> None:
+        """Tell whoever waits for it that the reply has been sent; later, if the client is slow to read it."""
+        self._state.write_batch.flush()
+        self._unsent = None if self._writable is None else request
+        if self._unsent is None:
+            request.on_sent = None
+            on_sent()
 
     def _drop(self, fault: Fault | None) -> None:
         self._state.write_batch.flush()

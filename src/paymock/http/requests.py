@@ -1,7 +1,7 @@
 """Requests as the handlers see them."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
@@ -105,7 +105,8 @@ class Request(msgspec.Struct, eq=False):
 
     The application adds the id, the operation, the template of the path, the values of its parameters, the
     `root_path`: what links to this server begin with, behind a proxy, and what the key opens: a sandbox, and
-    the sandbox of the configured key K, its owner. They differ for `K.NAME`.
+    the sandbox of the configured key K, its owner. They differ for `K.NAME`. `key_name` is the name that the
+    operator gave K. `on_sent` is called when the reply has been sent, or never will be.
     """
 
     method: str
@@ -121,9 +122,11 @@ class Request(msgspec.Struct, eq=False):
     params: Mapping[str, str] = {}
     sandbox: str = ""
     owner: str = ""
+    key_name: str = ""
     operation: str = ""
     root_path: str = ""
     id: str = ""
+    on_sent: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"Request({self.method})"  # its headers hold an API key

@@ -13,6 +13,9 @@ from paymock.settings import Address
 SEND_TIMEOUT_SECONDS = 30
 """How long a client may leave sent data unacknowledged before Linux closes the connection."""
 
+SEND_BUFFER_BYTES = 128 * 1024
+"""How much of a reply the system holds for a client that does not read it: otherwise up to 4 MiB."""
+
 BACKLOG = 2048
 """Most connections that wait to be accepted."""
 
@@ -83,6 +86,7 @@ def _bind(address: Address) -> list[socket.socket]:
             listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             if os.name == "posix":
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)  # inherited, too
             if sys.platform == "linux":
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(address.reuse_port))
                 timeout = round(SEND_TIMEOUT_SECONDS * 1000)  # connections inherit it

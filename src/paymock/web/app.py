@@ -1,6 +1,6 @@
 """Assembles the applications: a table of routes for each, with their handlers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,12 @@ from paymock.app.faults import FaultInjection
 from paymock.app.payments import PaymentsService
 from paymock.http.hosts import AllowedHosts
 from paymock.http.keys import Keyring
+from paymock.http.requests import ClientGone, Request
+from paymock.http.responses import Response
 from paymock.http.routing import Handler, Route, Routes
 from paymock.payments.files import load_catalog, load_scenarios
 from paymock.sandbox.clock import Clock
+from paymock.sandbox.owner_limits import LARGE_REPLY, OwnerLimits
 from paymock.sandbox.sandboxes import Sandboxes
 from paymock.settings import Address, ApplicationSettings, SettingsError
 from paymock.web.application import Application
@@ -45,14 +48,22 @@ def create_applications(
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     payments = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkouts = CheckoutService(catalog, sandboxes)
-    faults = FaultInjection(sandboxes) if settings.control else None
+    keyring, hosts = Keyring(settings.api_keys), [*map(AllowedHosts, addresses)]
     open_mode = not settings.api_keys
     shown: dict[str, Any] = {"catalog": catalog, "scenarios": scenarios, "open_mode": open_mode}
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
     checkout = partial(pages.checkout_page, checkouts, frame_ancestors=ancestors, in_memory=in_memory)
     dashboard = partial(pages.dashboard_page, **shown, in_memory=in_memory)
+    faults = FaultInjection(sandboxes)
+
+    def with_faults(handler: Handler) -> Handler:
+        return partial(inject_fault, faults, keyring.authenticate, carry_out=handler)
+
+    def with_large_reply(handler: Handler, *, waits: bool = False) -> Handler:
+        return partial(answer_in_turn, sandboxes.owner_limits, handler, waits=waits)
+
     table = {
-        **operation_routes(public.OPERATIONS, payments, faults),
+        **operation_routes(public.OPERATIONS, payments, with_faults if settings.control else None),
         **operation_routes(keyless.HEALTH, payments),
         **operation_routes(keyless.CHECKOUTS, checkouts),
         "GET /openapi.yaml": Route(OpenApiDocument(PUBLIC, catalog, scenarios)),
@@ -64,13 +75,18 @@ def create_applications(
     control_service = None
     if settings.control:
         control_service = ControlService(catalog, sandboxes, scenarios, log.without_secrets)
+        fragments = Fragments(control_service, catalog).handlers()
+        fragments = {path: with_large_reply(handler) for path, handler in fragments.items()}
+        lists = [row for row in control.OPERATIONS if row.is_list]
+        waits = [row for row in control.OPERATIONS if row.waits]
         table |= {
             **operation_routes(control.OPERATIONS, control_service),
+            **operation_routes(lists, control_service, with_large_reply),
+            **operation_routes(waits, control_service, partial(with_large_reply, waits=True)),
             "GET /_mock/openapi.yaml": Route(OpenApiDocument(CONTROL, catalog, scenarios)),
-            **page_routes(Fragments(control_service, catalog).handlers(), needs_key=True),
+            **page_routes(fragments, needs_key=True),
             **page_routes({path: partial(dashboard, template=file) for path, file in pages.PAGES.items()}),
         }
-    keyring, hosts = Keyring(settings.api_keys), [*map(AllowedHosts, addresses)]
     routes = Routes(table)
     app = Application(routes, sandboxes, control_service, hosts[0], keyring, clock, log, settings.root_path)
     app.unknown_page = partial(pages.unknown_page, paths=routes.templates)
@@ -87,15 +103,31 @@ def create_applications(
 
 
 def operation_routes(
-    operations: Iterable[Operation], service: object, faults: FaultInjection | None = None
+    operations: Iterable[Operation], service: object, wrap: Callable[[Handler], Handler] | None = None
 ) -> Table:
     table: Table = {}
     for row in operations:
-        handler: Handler = handler_of(row, service)
-        if faults is not None:
-            handler = partial(inject_fault, faults, carry_out=handler)
-        table[row.route] = Route(handler, row.needs_key, row.operation_id)
+        handler = handler_of(row, service)
+        table[row.route] = Route(wrap(handler) if wrap else handler, row.needs_key, row.operation_id)
     return table
+
+
+async def answer_in_turn(limits: OwnerLimits, handler: Handler, request: Request, *, waits: bool) -> Response:
+    """Handle a request whose reply may be large, as soon as few others of its owner are being sent. One that
+    `waits` begins at once, and calls LARGE_REPLY later.
+    """
+
+    async def begin() -> None:
+        if request.on_sent is None:
+            request.on_sent = await limits.large_reply(request.owner)
+        if request.client is not None and request.client.has_left:
+            raise ClientGone
+
+    if waits:
+        LARGE_REPLY.set(begin)
+    else:
+        await begin()
+    return await handler(request)
 
 
 def page_routes(handlers: Mapping[str, Handler], *, needs_key: bool = False) -> Table:

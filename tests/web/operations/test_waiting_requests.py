@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,13 +13,14 @@ import pytest
 
 from harness.polling import wait_until
 from paymock.rules.identifiers import sandbox_of
+from paymock.sandbox.owner_limits import MAX_LARGE_REPLIES
 from paymock.sandbox.scheduler import SCHEDULER
 from paymock.server.run import reload_keys
 from paymock.settings import ApplicationSettings, Settings
 from paymock.stores.memory import MemoryStore
 from paymock.web.telemetry.access_log import RequestLog
 from tests.support import raw
-from tests.support.client import AUTHORIZED, Api, error_of
+from tests.support.client import AUTHORIZED, Api, error_of, order
 from tests.support.clock import ManualClock
 from tests.support.contract import Contract
 from tests.support.server import RunningServer, applications
@@ -145,3 +147,70 @@ def test_requests_that_wait_with_one_key_leave_room_for_others(
         with Api(server.url, contract) as other:
             assert other.get(path).status_code == 200
     wait_until(lambda: api.get(path).status_code == 200)
+
+
+@pytest.mark.parametrize("end", ["it is read", "its client leaves"])
+def test_a_key_gets_another_large_reply_when_an_earlier_one_has_been_sent(end: str) -> None:
+    """Also if a request that waits for that is given up."""
+    [app] = applications(SETTINGS, MemoryStore(), ManualClock(), io.StringIO())
+
+    async def check() -> None:
+        first = Connection(app)
+
+        def ask(path: str, key: str = "the-key", *, slowly: bool = False) -> Connection:
+            connection = Connection(app, beside=first)
+            if slowly:
+                connection.transport.on_write = connection.protocol.pause_writing
+            connection.send(raw.request("GET", path, {"Authorization": f"Bearer {key}"}))
+            return connection
+
+        refused = [ask("/_mock/payments?limit=0") for _ in range(2 * MAX_LARGE_REPLIES)]
+        await turns(20)
+        assert [one.statuses for one in refused] == [[400]] * len(refused)
+        sending = [ask("/_mock/payments", "the-key.name", slowly=True) for _ in range(MAX_LARGE_REPLIES)]
+        given_up, waiting = ask("/_mock/requests"), ask("/_mock/payments")
+        others = [ask("/v1/chains"), ask("/_mock/payments", "the-other-key")]
+        await turns(20)
+        assert [one.statuses for one in (*sending, *others)] == [[200]] * (MAX_LARGE_REPLIES + 2)
+        given_up.protocol.connection_lost(None)
+        await turns(20)
+        assert waiting.statuses == []
+        if end == "it is read":
+            sending[0].protocol.resume_writing()
+        else:
+            sending[0].protocol.connection_lost(None)
+        await turns(20)
+        assert waiting.statuses == [200]
+        assert given_up.statuses == []
+
+    asyncio.run(asyncio.wait_for(check(), 60))
+
+
+def test_a_wait_whose_client_sends_nothing_more_is_answered_at_once(server: RunningServer, api: Api) -> None:
+    """It may have closed its side only, and still read."""
+    api.speed(0)
+    path = f"/_mock/payments/{api.created()['id']}/wait?status=completed&timeout=60"
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(raw.request("GET", path, {"Authorization": f"Bearer {api.api_key}"}))
+        wait_until(lambda: server.app.notifier.waiting == 1)
+        connection.shutdown(socket.SHUT_WR)
+        reply = raw.next_reply(connection)
+    assert (reply.status, b'"reached":false' in reply.body) == (200, True)
+
+
+def test_a_delayed_creation_of_a_key_that_is_removed_stores_nothing(tmp_path: Path) -> None:
+    file, store = tmp_path / "keys.txt", MemoryStore()
+    file.write_text("the-other-key")
+    [app] = applications(SETTINGS, store, ManualClock(), io.StringIO())
+
+    async def check() -> None:
+        connection, headers = Connection(app), {"Authorization": "Bearer the-key", "X-Mock-Fault": "delay=1"}
+        headers |= {"Content-Type": "application/json", "Idempotency-Key": "order-1001"}
+        connection.send(raw.request("POST", "/v1/payments", headers, json.dumps(order()).encode()))
+        reload_keys(ApplicationSettings(api_keys_file=file), app, RequestLog(None))
+        while not connection.statuses:
+            await turns(1)
+        assert connection.statuses == [401]
+        assert await store.count(sandbox_of("the-key"), "payment") == 0
+
+    asyncio.run(asyncio.wait_for(check(), 60))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from paymock.http.headers import check_json_body, idempotency_key
-from paymock.http.requests import Request
+from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
@@ -85,6 +85,11 @@ class Operation(Struct, frozen=True, kw_only=True):
         return {name: text for name, text in _PATH_PARAMETERS.items() if f"{{{name}}}" in self.path}
 
     @property
+    def is_list(self) -> bool:
+        """Whether its reply may take megabytes."""
+        return self.query is not None and self.method == "GET" and not self.waits
+
+    @property
     def needs_key(self) -> bool:
         return self.path.startswith((PUBLIC, CONTROL))
 
@@ -143,7 +148,13 @@ def handler_of(operation: Operation, service: Any) -> Handler:
             arguments.append(keyed)
         if is_waiting:
             with service.waiting_request(request.owner, request.end):
-                result = await request.unless_gone(call(called, request.sandbox, *arguments))
+                try:
+                    result = await request.unless_gone(call(called, request.sandbox, *arguments))
+                except ClientGone:  # or it has closed its side only, and reads what is known now
+                    if operation.query is None or (request.client and request.client.has_left):
+                        raise
+                    arguments[-1] = replace(arguments[-1], timeout=0.0)
+                    result = await call(called, request.sandbox, *arguments)
         else:
             result = await call(called, request.sandbox, *arguments)
         if operation.reply is None:
