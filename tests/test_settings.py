@@ -109,13 +109,26 @@ def test_the_keys_of_a_file_are_added(tmp_path: Path, content: bytes, keys: tupl
     assert settings.with_keys_of_file().api_keys == keys
 
 
+def test_a_file_names_keys(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("key-1 acme\nkey-2\nkey-3\tOther_1-x # of a team\n")
+    settings = Settings(api_keys_file=file).with_keys_of_file()
+    assert settings.api_keys == ("key-1", "key-2", "key-3")
+    assert settings.key_names == (("key-1", "acme"), ("key-3", "Other_1-x"))
+    assert "key-1" not in repr(settings)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (None, "cannot read the file of API keys {}: No such file or directory"),
         (b"", "the file of API keys {} has no key"),
         (b"\n # key-1\n\n", "the file of API keys {} has no key"),
-        (b"key-1\n\nsecret two\n", "{}, line 3: an API key must consist of"),
+        (b"key-1\n\nsecret! two\n", "{}, line 3: an API key must consist of"),
+        (b"secret-1 two words", "{}, line 1: the name of a key must consist of 1 to 32 of"),
+        (b"secret-1 " + b"n" * 33, "{}, line 1: the name of a key must consist of 1 to 32 of"),
+        (b"secret-1 acme\nsecret-2 acme", "{}, line 2: another key has this name"),
+        (b"secret-1 own", "the file of API keys {} has a name that is a key"),
         (b"caf\xe9", "cannot read the file of API keys {}: it is not UTF-8"),
         (b"own.secret-1", "an API key is KEY.NAME of another one"),
         ("FIFO", "cannot read the file of API keys {}: it is not a regular file"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
 
+from paymock.cache import JOURNAL_LENGTH, MAX_JOURNAL, MIN_JOURNAL
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import SPEEDS, is_speed
 from paymock.text import NAMED_KEY
@@ -20,12 +21,14 @@ MEMORY_CAPACITY = 1_000_000
 OPEN_KEY_EXAMPLE = "mk_test_demo"
 
 _API_KEY = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_KEY_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _ALLOWED_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+")
 _ANCESTOR = re.compile(r"'self'|\*|https?://(\*\.)?[A-Za-z0-9._~-]+(:([0-9]{1,5}|\*))?")
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ROOT_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 _INVALID_KEY = "an API key must consist of A-Z a-z 0-9 - . _ ~ + / (and = at its end)"
+_INVALID_KEY_NAME = "the name of a key must consist of 1 to 32 of A-Z a-z 0-9 _ -"
 _INVALID_HOST = "an allowed host must be a name or an address, without scheme and port"
 _INVALID_ANCESTOR = "a frame ancestor must be an origin such as https://shop.example, or * or 'self'"
 _INVALID_ROOT_PATH = "a root path begins with / and does not end with it, such as /paymock"
@@ -155,7 +158,9 @@ class ApplicationSettings:
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     api_keys_file: Path | None = None
+    key_names: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     fee_bps: int = DEFAULT_FEE_BPS
+    journal: int = JOURNAL_LENGTH
     catalog: Path | None = None
     scenarios: Path | None = None
     control: bool = True
@@ -164,6 +169,7 @@ class ApplicationSettings:
 
     def __post_init__(self) -> None:
         _require_number("fee_bps", self.fee_bps, 0, MAX_FEE_BPS)
+        _require_number("journal", self.journal, MIN_JOURNAL, MAX_JOURNAL)
         _require(all(map(_API_KEY.fullmatch, self.api_keys)), _INVALID_KEY)
         _require(all(map(_ANCESTOR.fullmatch, self.frame_ancestors)), _INVALID_ANCESTOR)
         prefixes = {match[1] for match in map(NAMED_KEY.fullmatch, self.api_keys) if match}
@@ -178,11 +184,15 @@ class ApplicationSettings:
         """The settings with the keys in `api_keys_file`, too. Raises SettingsError, which shows no key."""
         if self.api_keys_file is None:
             return self
-        keys = dict.fromkeys((*self.api_keys, *read_keys(self.api_keys_file)))
-        return replace(self, api_keys=tuple(keys))
+        named = read_keys(self.api_keys_file)
+        keys, names = dict.fromkeys((*self.api_keys, *named)), [pair for pair in named.items() if pair[1]]
+        is_key = not keys.keys().isdisjoint(named.values())
+        _require(not is_key, f"the file of API keys {self.api_keys_file} has a name that is a key")
+        return replace(self, api_keys=tuple(keys), key_names=tuple(names))
 
 
-def read_keys(path: Path) -> list[str]:
+def read_keys(path: Path) -> dict[str, str]:
+    """Return the keys of a file, each with its name, which may be empty. Raises SettingsError."""
     try:
         if path.exists() and not path.is_file():  # a pipe could wait for ever
             raise OSError(0, "it is not a regular file")
@@ -190,11 +200,18 @@ def read_keys(path: Path) -> list[str]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"cannot read the file of API keys {path}: {reason}") from None
-    keys = [line.partition("#")[0].strip() for line in lines]
-    for number, key in enumerate(keys, 1):
-        _require(not key or _API_KEY.fullmatch(key), f"{path}, line {number}: {_INVALID_KEY}")
-    _require(any(keys), f"the file of API keys {path} has no key")
-    return [*filter(None, keys)]
+    keys: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not (words := line.partition("#")[0].split()):
+            continue
+        key, name, *more = *words, ""
+        place = f"{path}, line {number}"
+        _require(_API_KEY.fullmatch(key), f"{place}: {_INVALID_KEY}")
+        _require(not name or (_KEY_NAME.fullmatch(name) and not more[1:]), f"{place}: {_INVALID_KEY_NAME}")
+        _require(not name or name not in keys.values(), f"{place}: another key has this name")
+        keys[key] = name
+    _require(keys, f"the file of API keys {path} has no key")
+    return keys
 
 
 @dataclass(frozen=True, kw_only=True)

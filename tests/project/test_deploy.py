@@ -22,7 +22,7 @@ import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from harness.polling import wait_until
-from harness.redis_engine import DURABLE, free_port, redis_server
+from harness.redis_engine import DURABLE, RedisEngine, free_port, redis_server
 from harness.server_process import ServerProcess, environment, server_process
 from paymock import __version__
 from paymock.verify.process import end_processes_with
@@ -69,15 +69,18 @@ def _answers(url: str) -> bool:
     return False
 
 
+KEYS = [f"key-{number}" for number in range(10)]
+
+
 class Deployment(NamedTuple):
     """Servers, and the balancer in front of them."""
 
     url: str
     servers: list[ServerProcess]
+    engines: list[RedisEngine]
 
-    def sandbox(self) -> httpx.Client:
-        """A client with a sandbox of its own, which opens a connection for each request."""
-        key = f"mk_test_{uuid.uuid4().hex}"
+    def client(self, key: str = KEYS[0]) -> httpx.Client:
+        """A client that opens a connection for each request."""
         headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
@@ -91,11 +94,15 @@ def deployed(folder: Path, stores: int) -> Iterator[Deployment]:
         for each in folders:
             each.mkdir()
         servers = [
-            stack.enter_context(server_process(each, "--store", engine.url))
+            stack.enter_context(
+                server_process(
+                    each, "--store", engine.url, *(option for key in KEYS for option in ("--api-key", key))
+                )
+            )
             for each, engine in zip(folders[:2], [*engines, engines[0]], strict=False)
         ]
         url = stack.enter_context(balanced(folders[2], servers, several_stores=stores > 1))
-        yield Deployment(url, servers)
+        yield Deployment(url, servers, engines)
 
 
 @pytest.fixture
@@ -109,7 +116,7 @@ def create(client: httpx.Client, key: str) -> httpx.Response:
 
 
 def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(deployment: Deployment) -> None:
-    with deployment.sandbox() as client:
+    with deployment.client() as client:
         assert client.put("/_mock/clock", json={"speed": 0}).status_code == 200
         keys = [f"order-{number:04d}-payment" for number in range(40)]
         created = {key: create(client, key) for key in keys}
@@ -127,7 +134,7 @@ def test_many_servers_behave_as_one_and_one_that_is_killed_is_not_missed(deploym
 
 
 def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -> None:
-    with deployment.sandbox() as client:
+    with deployment.client() as client:
         for path, body, status in (
             ("/v1/payments", b" " * 70_000, 413),
             ("/v1//payments", b"{}", 404),
@@ -143,11 +150,15 @@ def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -
 @pytest.mark.nginx
 @pytest.mark.redis
 @pytest.mark.nightly
-def test_each_key_stays_with_one_of_several_stores(tmp_path: Path) -> None:
-    """A checkout page, which has no key, is found wherever it is. None replaces a deployment that is down."""
+@pytest.mark.parametrize(("lost", "status"), [("server", 502), ("engine", 503)])
+def test_each_key_stays_with_one_of_several_stores(tmp_path: Path, lost: str, status: int) -> None:
+    """A checkout, which has no key, is found wherever it is. None replaces a deployment that is lost."""
     with deployed(tmp_path, 2) as deployment, ExitStack() as stack:
-        clients = [stack.enter_context(deployment.sandbox()) for _ in range(20)]
-        places = []
+        clients = [
+            stack.enter_context(deployment.client(key + name)) for key in KEYS for name in ("", ".branch")
+        ]
+        places: list[int] = []
+        checkouts: list[str] = []
         for client in clients:
             created = create(client, "order-1001-payment")
             assert created.status_code == 201
@@ -155,16 +166,23 @@ def test_each_key_stays_with_one_of_several_stores(tmp_path: Path) -> None:
             for authorization in (again, client.headers["Authorization"]):
                 client.headers["Authorization"] = authorization
                 assert create(client, "order-1001-payment").headers["Idempotent-Replayed"] == "true"
-            payment_id = created.json()["id"]
-            assert httpx.get(f"{deployment.url}/checkout/{payment_id}").status_code == 200
-            found = [httpx.get(f"{server.url}/checkout/{payment_id}") for server in deployment.servers]
-            places.append([reply.status_code for reply in found])
-        assert {tuple(place) for place in places} == {(200, 404), (404, 200)}
-        assert httpx.get(f"{deployment.url}/checkout/pay_{'a' * 40}").status_code == 404
+            checkouts.append(f"/checkout/{created.json()['id']}.json")
+            found = [httpx.get(server.url + checkouts[-1]).status_code for server in deployment.servers]
+            assert sorted(found) == [200, 404]
+            places.append(found.index(200))
+        assert {*places} == {0, 1}
 
-        deployment.servers[0].process.kill()
+        def seen(path: str) -> set[int]:
+            found = {httpx.get(deployment.url + path).status_code for _ in range(6)}
+            return {503 if status == 502 else status for status in found}
+
+        nowhere = f"/checkout/pay_{'a' * 40}.json"
+        assert [seen(path) for path in (*checkouts, nowhere)] == [{200}] * len(checkouts) + [{404}]
+        (deployment.servers[0].process if lost == "server" else deployment.engines[0]).kill()
         replies = [create(client, "order-1001-payment").status_code for client in clients]
-        assert replies == [502 if place == [200, 404] else 201 for place in places]
+        assert replies == [201 if place else status for place in places]
+        expected = [{200} if place else {503} for place in places]
+        assert [seen(path) for path in (*checkouts, nowhere)] == [*expected, {503}]
 
 
 def test_each_metric_of_an_alert_is_one_that_there_is() -> None:

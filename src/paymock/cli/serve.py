@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from paymock.cache import JOURNAL_LENGTH, MAX_JOURNAL, MIN_JOURNAL
 from paymock.cli.options import FILE, Choice, CommonOption, Duration, Integer, Number, gone
 from paymock.rules.amounts import DEFAULT_FEE_BPS, MAX_FEE_BPS
 from paymock.rules.clock import MAX_SPEED
@@ -92,6 +93,12 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     type=Integer(0, MAX_FEE_BPS),
     default=DEFAULT_FEE_BPS,
     help="Service fee in hundredths of a percent.",
+)
+@_option(
+    "--journal",
+    type=Integer(MIN_JOURNAL, MAX_JOURNAL),
+    default=JOURNAL_LENGTH,
+    help="How many requests of each sandbox are kept: the same for all servers of a store.",
 )
 @_option("--catalog", type=FILE, help="TOML file of chains and assets, in place of the built-in catalog.")
 @_option("--scenarios", type=FILE, help="TOML file of scenarios, in addition to the built-in ones.")

@@ -23,13 +23,20 @@ def sent_once(request: Request, name: bytes, code: str) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
+_MAX_TOLD = 5
+"""How many unknown headers a warning names."""
+
+
 def mock_header_warning(request: Request, *, with_faults: bool) -> str | None:
-    """Return what to say of the first header `X-Mock-…` that is ignored, such as a mistyped one."""
+    """Return what to say of the headers `X-Mock-…` that are ignored, such as mistyped ones."""
+    if b"x-mock-" not in b" ".join(request.headers):  # as of most clients
+        return None
+    sent = [name for name in request.headers if name.startswith(b"x-mock-")]
     known = ("X-Mock-Scenario", "X-Mock-Fault")[: 1 + with_faults]
-    for name in request.headers:
-        if name.startswith(b"x-mock-") and (shown := name.decode().title()) not in known:
-            return f"{shown:.64} is no header of this mock; known: {', '.join(known)}"
-    return None
+    unknown = sorted({name.decode().title() for name in sent}.difference(known))
+    names = ", ".join(f"{name:.64}" for name in unknown[:_MAX_TOLD])
+    is_no = "is no header" if len(unknown) == 1 else "are no headers"
+    return f"{names} {is_no} of this mock; known: {', '.join(known)}" if unknown else None
 
 
 MIN_KEY_LENGTH, MAX_KEY_LENGTH = 8, 128

@@ -23,12 +23,14 @@ class Keyring:
     all of the form `mk_test_NAME`.
     """
 
-    def __init__(self, api_keys: Iterable[str]) -> None:
-        self.replace(api_keys)
+    def __init__(self, api_keys: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
+        """`names` are of some keys; those of all others are empty."""
+        self.replace(api_keys, names)
 
-    def replace(self, api_keys: Iterable[str]) -> None:
+    def replace(self, api_keys: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
         self._keys = [key.encode() for key in api_keys]
-        self._identities: BoundedCache[bytes, tuple[str, str]] = BoundedCache(_CACHED_KEYS)
+        self._names = dict(names)
+        self._identities: BoundedCache[bytes, tuple[str, str, str]] = BoundedCache(_CACHED_KEYS)
 
     def authenticate(self, request: Request) -> None:
         """Set what the API key of the request opens. Raises PaymockError `unauthenticated`."""
@@ -52,13 +54,13 @@ class Keyring:
                 raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
             if len(value) <= MAX_CACHED_LENGTH:
                 self._identities[value] = identity
-        request.sandbox, request.owner = identity
+        request.sandbox, request.owner, request.key_name = identity
 
-    def _identify(self, token: str) -> tuple[str, str] | None:
-        """Return the sandbox that a key opens, and that of its owner, which is K for `K.NAME`."""
+    def _identify(self, token: str) -> tuple[str, str, str] | None:
+        """Return the sandbox that a key opens, that of its owner, which is K for `K.NAME`, and K's name."""
         sandbox = sandbox_of(token)
         if not self._keys:
-            return (sandbox, sandbox) if OPEN_KEY.fullmatch(token) else None
+            return (sandbox, sandbox, "") if OPEN_KEY.fullmatch(token) else None
         match = NAMED_KEY.fullmatch(token)
         key = match[1] if match else ""
         # All keys are compared, in constant time, so that response times do not reveal them.
@@ -67,5 +69,5 @@ class Keyring:
             for presented in (token, key)
         )
         if is_key:
-            return sandbox, sandbox
-        return (sandbox, sandbox_of(key)) if is_named else None
+            return sandbox, sandbox, self._names.get(token, "")
+        return (sandbox, sandbox_of(key), self._names.get(key, "")) if is_named else None

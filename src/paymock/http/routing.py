@@ -51,6 +51,9 @@ class _Node(Generic[T]):
         self.parameters: dict[str, tuple[str, _Node[T]]] = {}
         """The names of parameters and their nodes by suffix, the longest suffix first."""
 
+        self.only: tuple[str, _Node[T]] | None = None
+        """The parameter and its node, if there is no other and it has no suffix."""
+
         self.template = ""
         self.targets: dict[str, T] = {}
 
@@ -77,6 +80,7 @@ class Routes(Generic[T]):
                     name, _, suffix = segment[1:].partition("}")
                     node.parameters.setdefault(suffix, (name, _Node()))
                     node.parameters = dict(sorted(node.parameters.items(), key=lambda item: -len(item[0])))
+                    node.only = node.parameters[""] if [*node.parameters] == [""] else None
                     _, node = node.parameters[suffix]
                 else:
                     node = node.children.setdefault(segment, _Node())
@@ -106,7 +110,10 @@ class Routes(Generic[T]):
         node = self._fixed.get(parent) if slash else None
         if node is None:
             return _search(self._root, path.split("/"))
-        return _search(node, [last])
+        if node.only is None or not last or "%" in last or last in node.children:
+            return _search(node, [last])
+        name, child = node.only  # as of most requests
+        return Match(child.template, child.targets, {name: last}) if child.targets else None
 
 
 def _search(node: _Node[T], segments: list[str]) -> Match[T] | None:

@@ -84,7 +84,7 @@ def open_sandboxes(settings: StoreSettings, clock: SystemClock, log: RequestLog)
     except SeedMismatch:
         message = "the store was created with another --seed, or without one: omit the option"
         raise StartError(message) from None
-    return Sandboxes(store, clock, metadata, settings.retention)
+    return Sandboxes(store, clock, metadata, settings.retention, settings.payment_capacity)
 
 
 def reload_keys(settings: ApplicationSettings, app: Application, log: RequestLog) -> None:
@@ -92,13 +92,13 @@ def reload_keys(settings: ApplicationSettings, app: Application, log: RequestLog
     if settings.api_keys_file is None:
         return
     try:
-        keys = settings.with_keys_of_file().api_keys
+        changed = settings.with_keys_of_file()
     except SettingsError as error:
         log.warning(f"{error}. The API keys stay as they were.")
     else:
-        app.keyring.replace(keys)
-        app.notifier.end_waiting({*map(sandbox_of, keys)})
-        log.mask(keys)
+        app.keyring.replace(changed.api_keys, changed.key_names)
+        app.notifier.end_waiting({*map(sandbox_of, changed.api_keys)})
+        log.mask(changed.api_keys)
 
 
 @contextlib.contextmanager
@@ -113,7 +113,8 @@ def serve_in_thread(settings: Settings, out: TextIO | None, grace: float = GRACE
     offset = time.time_ns() - monotonic_ns()
     clock = SystemClock(log.warning, lambda: monotonic_ns() + offset, monotonic_ns)
     store = MemoryStore({PaymentRecord.KIND: settings.payment_capacity})
-    sandboxes = Sandboxes(store, clock, new_metadata(clock(), settings.speed, settings.seed))
+    metadata = new_metadata(clock(), settings.speed, settings.seed)
+    sandboxes = Sandboxes(store, clock, metadata, capacity=settings.payment_capacity)
     [address] = settings.addresses
     applications = create_applications(settings, [address], sandboxes, clock, log)
     with Listener(address) as listener:

@@ -48,7 +48,7 @@ def create_applications(
     catalog, scenarios = load_catalog(settings.catalog), load_scenarios(settings.scenarios)
     payments = PaymentsService(catalog, settings.fee_bps, sandboxes, scenarios)
     checkouts = CheckoutService(catalog, sandboxes)
-    keyring, hosts = Keyring(settings.api_keys), [*map(AllowedHosts, addresses)]
+    keyring, hosts = Keyring(settings.api_keys, settings.key_names), [*map(AllowedHosts, addresses)]
     open_mode = not settings.api_keys
     shown: dict[str, Any] = {"catalog": catalog, "scenarios": scenarios, "open_mode": open_mode}
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
@@ -74,7 +74,7 @@ def create_applications(
     }
     control_service = None
     if settings.control:
-        control_service = ControlService(catalog, sandboxes, scenarios, log.without_secrets)
+        control_service = ControlService(catalog, sandboxes, scenarios, log.without_secrets, settings.journal)
         fragments = Fragments(control_service, catalog).handlers()
         fragments = {path: with_large_reply(handler) for path, handler in fragments.items()}
         lists = [row for row in control.OPERATIONS if row.is_list]

@@ -10,7 +10,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from paymock.app.control import ControlService
-from paymock.cache import BoundedCache
 from paymock.http.cors import allowed_methods, cors_headers, options_response
 from paymock.http.headers import mock_header_warning, prefers_html
 from paymock.http.hosts import AllowedHosts
@@ -62,7 +61,6 @@ class Application:
         self._clock = clock
         server = os.urandom(5).hex()  # request ids are short, cheap, and unique in practice across servers
         self._id_prefix, self._count = f"req_{server}_", count(1)
-        self._known_names: BoundedCache[tuple[bytes, ...], None] = BoundedCache(256)
         self.metrics: RequestMetrics | None = None
         """Records every request, if set."""
         self.unknown_page: Handler | None = None
@@ -91,12 +89,8 @@ class Application:
             else:
                 self._log.defect(request_id)
                 response = error_response(PaymockError("internal_error"), request_id)
-        if (names := tuple(request.headers)) not in self._known_names:
-            warning = mock_header_warning(request, with_faults=self._control is not None)
-            if warning:
-                response = with_warning(response, warning)
-            elif sum(map(len, names)) < 1024:  # clients send few sets of names
-                self._known_names[names] = None
+        if warning := mock_header_warning(request, with_faults=self._control is not None):
+            response = with_warning(response, warning)
         fault = response.fault
         if fault is not None and fault.kind is FaultKind.HANG:
             try:

@@ -94,6 +94,9 @@ def test_all_warnings_of_a_reply_are_one_line(api: Api) -> None:
         warning = f"{name.title():.64} is no header of this mock; known: X-Mock-Scenario, X-Mock-Fault"
         for path in ("/v1/payments/pay_x", "/v1/chains", "/_mock/clock", "/nowhere", "/livez"):
             assert api.get(path, headers={name: "1"}).headers.get_list("x-mock-warning") == [warning]
+    several = api.get("/v1/chains", headers={"x-mock-b": "1", "x-mock-fault": "delay=1", "x-mock-a": "1"})
+    names = "X-Mock-A, X-Mock-B are no headers of this mock; known: X-Mock-Scenario, X-Mock-Fault"
+    assert several.headers.get_list("x-mock-warning") == [names]
     for scenario, status in (("no_payment_expired", "expired"), ("happy_path", "completed")):
         api.move(api.create(key=f"key-{scenario}", scenario=scenario).json(), to=status)
         headers = {"Idempotency-Key": f"key-{scenario}", name: "1"}

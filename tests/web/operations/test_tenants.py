@@ -14,6 +14,7 @@ from paymock.http.keys import Keyring
 from paymock.http.requests import Request
 from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import sandbox_of
+from paymock.settings import Settings
 from paymock.web.operations.operations import Operation
 from tests.support.client import Api, error_of, fresh_key, order, without_id
 from tests.support.contract import Contract, Json
@@ -26,7 +27,7 @@ from tests.support.operations import (
     body_of,
     path_of,
 )
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, running_server
 from tests.support.stores import everything_in
 
 NEVER_MADE = "pay_" + "a" * 40
@@ -200,3 +201,23 @@ def test_a_fault_rule_of_another_key_cannot_be_deleted(owner: Owner, stranger: A
     assert error_of(stranger.delete(f"/_mock/faults/{rule['id']}")) == (404, "not_found")
     assert stranger.delete("/_mock/faults").status_code == 204
     assert owner.client.get("/_mock/faults").json() == {"data": [rule]}
+
+
+def test_no_key_uses_up_the_room_of_all_once_another_has_a_payment(contract: Contract) -> None:
+    """Of 50 payments, a key K with its K.NAME has at most nine times what is free."""
+    keys = ("first-key", "second-key")
+    with (
+        running_server(Settings(port=0, api_keys=keys, max_payments=50)) as server,
+        Api(server.url, contract, "first-key") as first,
+        Api(server.url, contract, "first-key.branch") as branch,
+        Api(server.url, contract, "second-key") as second,
+    ):
+        second.created()
+        for number in range(45):
+            (branch if number % 2 else first).created()
+        for api in (first, branch):
+            assert error_of(refused := api.create()) == (503, "capacity_exceeded")
+            assert "used up their share" in refused.json()["error"]["message"]
+        second.created()
+        first.post("/_mock/reset")
+        branch.created()

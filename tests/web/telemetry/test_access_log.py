@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import re
@@ -119,6 +120,14 @@ def test_the_ids_of_a_trace_are_in_the_json_however_a_request_is_answered() -> N
 
 def test_requests_can_be_left_out() -> None:
     assert logged(get("/v1/chains"), access_log=False) == []
+
+
+def test_each_reason_why_the_store_cannot_be_used_is_told_once_a_minute() -> None:
+    out = io.StringIO()
+    log = RequestLog(out)
+    for text in ("it is locked", "the clock is 70 s ahead", "it is locked", "the clock is 71 s ahead"):
+        log.store_failure(text)
+    assert out.getvalue().splitlines() == ["Warning: it is locked", "Warning: the clock is 70 s ahead"]
 
 
 def test_a_reader_that_goes_away_does_no_harm() -> None:

@@ -1,3 +1,4 @@
+import json
 import re
 import signal
 import socket
@@ -104,6 +105,23 @@ def test_requests_are_counted_by_route_method_and_status(watched: Watched) -> No
         ("GET", "/v1/chains", "401"): 1,
         ("other", "malformed", "400"): 1,
     }
+
+
+def test_requests_with_a_valid_key_are_counted_and_logged_by_the_name_of_the_key() -> None:
+    keys, names = ("first-key", "other-key"), (("first-key", "acme"),)
+    settings = Settings(port=0, api_keys=keys, key_names=names, metrics_address="127.0.0.1:0", log="json")
+    with running_server(settings) as server:
+        for key in ("first-key", "first-key.branch", "other-key", "wrong-key", None):
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            httpx.get(f"{server.url}/v1/chains", headers=headers)
+        found = {key: value for key, value in figures(str(server.metrics)).items() if "_by_key_" in key[0]}
+        logged = [json.loads(line).get("key") for line in server.log.getvalue().splitlines()]
+    assert found == {
+        ("paymock_requests_by_key_total", "acme", "200"): 2,
+        ("paymock_requests_by_key_total", "other", "200"): 1,
+    }
+    assert logged[:5] == ["acme", "acme", None, None, None]
+    assert "-key" not in server.log.getvalue()
 
 
 def test_payments_are_counted_by_the_scenario_that_they_have_got(watched: Watched) -> None:

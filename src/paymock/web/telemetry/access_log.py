@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from paymock.cache import BoundedCache
 from paymock.http.responses import REPLAYED, WARNING
 from paymock.text import without_secrets
 from paymock.web.telemetry.exchange import Exchange
@@ -21,9 +22,14 @@ from paymock.web.telemetry.exchange import Exchange
 _SECRET_ORDER = re.compile("0[xX][0-9a-fA-F]{33,}|mk_test_[A-Za-z0-9_-]+|whsec_[0-9a-f]+")
 """What is a secret in an order id, which may contain any hash."""
 
+_MIN_SECRET = 35
+"""The least length of a secret without `_`."""
+
 _WORDS = re.compile("[A-Z]{1,7}|/v1/[a-z]{1,12}(?:/pay_[a-z2-7]{40}(?:/[a-z]{1,12})?)?")
 """Methods, and paths of words and ids of payments: they need no masking. Most requests have such a path."""
 
+_NUMBERS = re.compile("[0-9]+")
+_MAX_REASONS = 16
 _SAFE_IN_PATHS = "/:@!$&'()*+,;=~{}"
 _MAX_PATH_LENGTH = 120
 _RED, _YELLOW, _GREEN, _DIM, _RESET = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
@@ -53,7 +59,7 @@ class RequestLog:
                 if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):  # a pipe or a terminal can block
                     self._descriptor = out.fileno()
         self._dropped = 0
-        self._silent_until = 0.0
+        self._silent_until: BoundedCache[str, float] = BoundedCache(_MAX_REASONS)
 
     def mask(self, secrets: Iterable[str]) -> None:
         """Mask these API keys K, too, and every `K.NAME`."""
@@ -71,7 +77,8 @@ class RequestLog:
         fault = response.fault.text if response.fault else None
         milliseconds = round(exchange.seconds * 1000, 2)
         if self._json:
-            optional = {"error": response.error, "replayed": is_replayed, "fault": fault, "warning": warning}
+            optional = {"key": exchange.key_name, "error": response.error, "replayed": is_replayed}
+            optional |= {"fault": fault, "warning": warning}
             fields = {"method": method, "path": path, "status": response.status, "duration_ms": milliseconds}
             fields |= {name: value for name, value in optional.items() if value}
             self.event("request", "", **fields, **exchange.trace, request_id=exchange.id)
@@ -81,7 +88,7 @@ class RequestLog:
             note = " ".join(filter(None, notes))
             status = self._colored(f"{response.status}", color)
             dim = self._colored(f"{milliseconds:.1f} ms  {exchange.id}", _DIM)
-            words = time.strftime("%H:%M:%S"), status, f"{method:<4}", path, note, dim
+            words = time.strftime("%H:%M:%S"), status, exchange.key_name, f"{method:<4}", path, note, dim
             self.line("  ".join(filter(None, words)))
 
     def defect(self, request_id: str) -> None:
@@ -103,9 +110,10 @@ class RequestLog:
         self.event("warning", f"Warning: {text}", message=text)
 
     def store_failure(self, text: str) -> None:
-        """Log why the store cannot be used, once in a minute."""
-        if time.monotonic() >= self._silent_until:
-            self._silent_until = time.monotonic() + 60
+        """Log why the store cannot be used, each reason once in a minute."""
+        reason = _NUMBERS.sub("", text)
+        if time.monotonic() >= self._silent_until.get(reason, 0.0):
+            self._silent_until[reason] = time.monotonic() + 60
             self.warning(text)
 
     def line(self, text: str) -> None:
@@ -138,7 +146,9 @@ class RequestLog:
         return without_secrets(self._without_keys(text))
 
     def masked_order(self, order_id: str) -> str:
-        return _SECRET_ORDER.sub("***", self._without_keys(order_id))
+        order_id = self._without_keys(order_id)
+        may_hold_one = len(order_id) >= _MIN_SECRET or "_" in order_id
+        return _SECRET_ORDER.sub("***", order_id) if may_hold_one else order_id
 
     def _without_keys(self, text: str) -> str:
         return self._keys.sub("***", text) if self._keys else text

@@ -23,8 +23,9 @@ _TRACEPARENT = re.compile(
 
 class Exchange(msgspec.Struct, gc=False):
     """A request with this `id`, and its response after so many seconds. `template` is that of the path, empty
-    where it was not routed; `payment_id` is in the path, and `order_id` in the body. `answered_at` is in
-    milliseconds since the epoch, and `clock` is that of the sandbox then.
+    where it was not routed; `key_name` is that of the API key, None without a valid one; `payment_id` is in
+    the path, and `order_id` in the body. `answered_at` is in milliseconds since the epoch, `clock` that of
+    the sandbox then.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Exchange(msgspec.Struct, gc=False):
     response: Response
     seconds: float
     template: str
+    key_name: str | None = None
     operation: str = ""
     payment_id: str | None = None
     order_id: str | None = None
@@ -52,6 +54,7 @@ class Exchange(msgspec.Struct, gc=False):
             response,
             seconds,
             request.template,
+            request.key_name if request.sandbox else None,
             request.operation,
             request.params.get("payment_id"),
             None if is_read else order_id_of(request),
@@ -82,12 +85,6 @@ class Exchange(msgspec.Struct, gc=False):
         return REPLAYED in self.carried_out.headers
 
     @property
-    def payment(self) -> RenderedPayment | None:
-        """The payment that was created or read."""
-        carried_out = self.carried_out
-        return carried_out.payment if isinstance(carried_out, OperationResponse) else None
-
-    @property
     def seen(self) -> RenderedPayment | None:
         """The payment as the client has seen it."""
         response = self.response
@@ -95,9 +92,13 @@ class Exchange(msgspec.Struct, gc=False):
             return None
         return response.payment if isinstance(response, OperationResponse) else None
 
-    def subject(self, refusal: ErrorDetail | None) -> tuple[str | None, str | None, int | None]:
-        """The ids of the payment and the order, and how far the payment is ahead of its sandbox."""
-        response, payment, payment_id = self.response, self.payment, self.payment_id
+    def subject(
+        self, payment: RenderedPayment | None, refusal: ErrorDetail | None
+    ) -> tuple[str | None, str | None, int | None]:
+        """The ids of the payment and the order, and how far the payment is ahead of its sandbox. `payment` is
+        what was created or read.
+        """
+        response, payment_id = self.response, self.payment_id
         if payment is not None:
             return payment_id or payment.id, payment.order_id, payment.ahead
         if refusal and payment_id and not parse_token(payment_id, PAYMENT_PREFIX):

@@ -31,8 +31,12 @@ BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 COURSE = "course"
 """The scenario of payments that follow none of the server."""
 
+OTHER_KEYS = "other"
+"""The label of keys without a name."""
+
 COUNTERS = {
     "paymock_requests_total": (("route", "method", "status"), "Requests that were answered."),
+    "paymock_requests_by_key_total": (("key", "status"), "Requests with a valid API key, by its name."),
     "paymock_payments_created_total": (("scenario",), "Payments that were created."),
     "paymock_replays_total": ((), "Requests answered with the reply to an earlier request."),
     "paymock_conflicts_total": ((), "Idempotency keys reused with a different payload."),
@@ -58,7 +62,7 @@ class RequestMetrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._routes = routes
-        requests, payments, self._replays, conflicts, store_errors = (
+        requests, by_key, payments, self._replays, conflicts, store_errors = (
             Counter(name, text, labels, registry=self._registry) for name, (labels, text) in COUNTERS.items()
         )
         duration = Histogram(*DURATION, buckets=BUCKETS, registry=self._registry)
@@ -66,6 +70,7 @@ class RequestMetrics:
         self._errors = {CONFLICT: conflicts, "store_unavailable": store_errors}
         # Looking up a series costs four times as much as counting in it.
         self._count = lru_cache(4096)(requests.labels)
+        self._count_by_key = lru_cache(4096)(by_key.labels)
         self._duration = lru_cache(1024)(duration.labels)
 
     def record(self, exchange: Exchange) -> None:
@@ -75,7 +80,10 @@ class RequestMetrics:
             template = "unknown" if match is None else match.template
         method = exchange.method if exchange.method in METHODS else "other"
         response, carried_out = exchange.response, exchange.carried_out
-        self._count(template, method, "dropped" if response.dropped else str(response.status)).inc()
+        status = "dropped" if response.dropped else str(response.status)
+        self._count(template, method, status).inc()
+        if exchange.key_name is not None:
+            self._count_by_key(exchange.key_name or OTHER_KEYS, status).inc()
         self._duration(template, method).observe(exchange.seconds)
         if carried_out.error in self._errors:
             self._errors[carried_out.error].inc()

@@ -22,11 +22,11 @@ class TestJournal:
         [entry] = api.get("/_mock/requests").json()["data"]
         assert entry["virtual_at"] == entry["at"]
 
-    @pytest.mark.parametrize("length", [None])
+    @pytest.mark.parametrize("length", [None, 100])
     def test_it_keeps_a_thousand_or_as_many_as_the_server_says(
         self, contract: Contract, length: int | None
     ) -> None:
-        settings = Settings(port=0)
+        settings = Settings(port=0, journal=length) if length else Settings(port=0)
         kept = length or 1000
         with running_server(settings) as server, Api(server.url, contract) as api:
             payment = api.created()
