@@ -10,7 +10,7 @@ from paymock.cache import JOURNAL_LENGTH
 from paymock.http.requests import Request
 from paymock.http.responses import Response
 from paymock.rules.errors import PaymockError
-from paymock.sandbox import log_buffer
+from paymock.sandbox import log_buffer, scheduler
 from paymock.sandbox.log_buffer import Entry
 from paymock.schemas.control import Journal, ListRequests
 from paymock.stores.base import LogEntries
@@ -61,10 +61,16 @@ async def test_a_burst_leaves_a_bounded_number_of_entries_to_be_encoded() -> Non
         assert len((await app.control.journal.newest(sandbox, ListRequests(limit=9))).data) == 1
 
 
-async def test_a_read_encodes_the_entries_of_its_own_sandbox_only() -> None:
+async def test_a_read_encodes_the_entries_of_its_own_sandbox_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cancelled takes none of them with it."""
+    monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     app, times = UseCases(MemoryStore()), Counter[str]()
     for number in range(log_buffer.MAX_UNWRITTEN):
         app.control.journal.add(f"{number % 100}", counted(times))
+    cancelled = asyncio.create_task(app.control.journal.newest("7", ListRequests(limit=99)))
+    while not times:
+        await asyncio.sleep(0)
+    cancelled.cancel()
     found = (await app.control.journal.newest("7", ListRequests(limit=99))).data
     assert len(found) == times.total() == log_buffer.MAX_UNWRITTEN // 100 + 1
 

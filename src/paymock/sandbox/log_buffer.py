@@ -73,11 +73,11 @@ class LogBuffer:
 
     async def flush(self, sandbox: str | None = None) -> None:
         """Return when the entries that were added so far, of a sandbox or of all, are written, or lost since
-        the store failed.
+        the store failed: not since a reader is cancelled.
         """
         logs = [log for log in {**self._entries, **self._steps} if sandbox in (None, log[0])]
         for begin in range(0, len(logs), self._logs_per_step):
-            await self._step(logs[begin : begin + self._logs_per_step])
+            await asyncio.shield(self._step(logs[begin : begin + self._logs_per_step]))
 
     def _schedule(self) -> None:
         if not self._until_read:
@@ -90,7 +90,6 @@ class LogBuffer:
         self._writing = asyncio.create_task(self._write_all())
 
     async def _write_all(self) -> None:
-        SCHEDULER.set((self._scheduler, "journal"))  # other keys wait for this, too
         try:
             await self.flush()
         finally:
@@ -99,6 +98,7 @@ class LogBuffer:
             self._schedule()
 
     async def _step(self, logs: Sequence[Log]) -> None:
+        SCHEDULER.set((self._scheduler, "journal"))  # other keys wait for this, too
         while busy := {self._steps[log] for log in logs if log in self._steps}:
             await asyncio.wait(busy)
         taken = {log: self._entries.pop(log) for log in logs if log in self._entries}

@@ -13,7 +13,6 @@ T = TypeVar("T")
 SLICE_NS = 2_000_000
 """How long a request works until all that has come in, and another key, has its turn: nanoseconds."""
 
-
 _LONG = 3
 """So many slices make a request one of those with much work."""
 
@@ -62,7 +61,9 @@ async def yield_turn() -> None:
     scheduler, owner = SCHEDULER.get()
     if scheduler and monotonic_ns() >= scheduler.slice_end:
         turn, (end, used) = asyncio.Event(), _USED.get()
-        used += end == scheduler.slice_end  # otherwise it has not had this slice, but come in after it
+        used = (
+            used + 1 if end == scheduler.slice_end else 0
+        )  # it has not had this slice, but come in after it
         scheduler.add(owner, turn.set, used)
         await turn.wait()
         _USED.set((scheduler.slice_end, used))
