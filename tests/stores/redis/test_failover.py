@@ -60,6 +60,7 @@ async def test_a_master_that_does_not_know_its_successor_is_left(
 ) -> None:
     """It still accepts writes, on the wrong side of a partition. After a pause, it gets not even one more."""
     monkeypatch.setattr(client, "_LOOK_SECONDS", 0.05 if is_busy else 0.0)
+    monkeypatch.setattr(client, "_LOOK_WAIT_SECONDS", 0.2 if is_busy else 5)
     with redis_sentinel(*DURABLE) as sentinel:
         store = RedisStore(sentinel.url)
         assert await store.initialize() is None

@@ -59,7 +59,7 @@ _NOT_MASTER = re.compile("read only replica|NOREPLICAS|MASTERDOWN|LOADING|MISCON
 """What an engine says that may have a successor by now."""
 
 _LOOK_SECONDS = 0.5
-"""How often Sentinel is asked for the master, under load: an isolated one does not know its successor."""
+"""How often, under load, Sentinel is asked for the master, and a master is left that may have a successor."""
 
 _LOOK_WAIT_SECONDS = 0.2
 """How long the first step after a pause waits for the answer."""
@@ -82,12 +82,11 @@ class Client:
     def __init__(self, url: str, on_connect: Callable[[], None]) -> None:
         self._on_connect = on_connect
         self._batcher: Batcher[Step] = Batcher(self._carry_out)
-        self._closed = False
+        self._closed = self._is_doubted = False
         self._connection: Any = None
         self._used = 0.0
         self._sentinel: Sentinel | None = None
-        self._service = ""
-        self._looked = 0.0
+        self._service, self._looked, self._left = "", 0.0, 0.0
         self._look: asyncio.Future[tuple[str, int]] | None = None
         scheme, _, rest = url.partition("://")
         try:
@@ -111,7 +110,7 @@ class Client:
             return await self._batcher.submit(step)
         except LOST as error:
             if isinstance(error, ResponseError) and _NOT_MASTER.search(str(error)):
-                await self._disconnect()
+                self._is_doubted = True
             if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in str(error):
                 raise PaymockError("capacity_exceeded", _FULL) from error
             outcome = "The store has not answered, so it is unknown whether anything was stored."
@@ -221,7 +220,11 @@ class Client:
         """Let the connection go if Sentinel names another master. Under load, no step waits for its answer;
         after a pause, one waits a little: otherwise the isolated master would acknowledge one more write.
         """
-        connection, now = self._connection, time.monotonic()
+        now = time.monotonic()
+        if self._is_doubted and now - self._left > _LOOK_SECONDS:
+            self._is_doubted, self._left = False, now
+            await self._disconnect()
+        connection = self._connection
         if self._sentinel is None or connection is None:
             return
         if self._look is None and now - self._looked > _LOOK_SECONDS:
