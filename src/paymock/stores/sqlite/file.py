@@ -140,14 +140,14 @@ class StoreFile:
         """
         if self.damage is not None:
             raise _FileDamaged(self.damage)
-        known_blocks = self._log_blocks
+        known_blocks, known_size = self._log_blocks, self._size
         status = os.stat(self._name)  # noqa: PTH116 - for speed
         if ids.file != _file_id(status):
             raise _FileDamaged(f"{self.path.name} was replaced by another file: restart the server")
         logs = self._find_logs()
         if all(ids.logs) and ids.logs != tuple(map(_file_id, logs)):
             raise _FileDamaged(f"{self.path.name}-wal or -shm was deleted or replaced: restart the server")
-        if status.st_size < max(self._size, 1) or status.st_size % _MIN_PAGE_BYTES:
+        if status.st_size < max(known_size, 1) or status.st_size % _MIN_PAGE_BYTES:
             raise _FileDamaged(f"{self.path.name} was overwritten: stop the server and restore it")
         self._size = status.st_size
         # Only a checkpoint of another program may truncate the log. A commit would make it as long as before,
@@ -298,7 +298,7 @@ def initialize(path: Path, check: Check | None = None) -> None:
             if each.exists() and not each.is_file():  # SQLite would wait for the writer of a FIFO
                 raise StoreError(f"{each.name} is not a regular file")
         if not path.exists() or path.stat().st_size == 0:
-            _create(path)
+            _create(path.resolve())
         # Its version is read without writing anything, not even what a killed server left in the log.
         has_log = path.with_name(f"{path.name}-wal").exists()
         uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
