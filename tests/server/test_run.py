@@ -272,7 +272,7 @@ def test_a_server_reads_its_keys_again_on_sighup_and_ends_no_other_request(tmp_p
         client.delete(f"/_mock/faults/{rule['id']}")
         assert next_reply(held).status == 200
         held.close()
-        file.write_text("new key\n")
+        file.write_text("new! key\n")
         served.process.send_signal(signal.SIGHUP)
         lines = iter(served.process.stdout or ())
         log = [next(lines)]

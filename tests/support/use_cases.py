@@ -45,7 +45,7 @@ class UseCases:
         metadata = origin or new_metadata(NOON, 0, "tests")
         self.sandboxes = Sandboxes(store, self.clock, metadata, retention)
         self.service = PaymentsService(load_catalog(None), 100, self.sandboxes)
-        self.faults = FaultInjection(self.sandboxes)
+        self.faults = FaultInjection(self.sandboxes, lambda _: None)
         self.control = ControlService(load_catalog(None), self.sandboxes)
         self.checkouts = CheckoutService(load_catalog(None), self.sandboxes)
 

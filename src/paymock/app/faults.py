@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -84,8 +86,9 @@ class RequestAttempt(Struct, frozen=True):
 class FaultInjection:
     """Decides which fault a request gets, by the rules of its sandbox, and carries out what takes time."""
 
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self._sandboxes = sandboxes
+    def __init__(self, sandboxes: Sandboxes, authenticate: Callable[[Any], None]) -> None:
+        """`authenticate` raises PaymockError if the API key of a request has been removed."""
+        self._sandboxes, self.authenticate = sandboxes, authenticate
         self.waiting_request = sandboxes.notifier.waiting_request
         self.sleep_until = sandboxes.notifier.sleep_until
 

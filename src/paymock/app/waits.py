@@ -49,6 +49,7 @@ RequestFilter = tuple[str | None, ...]
 """Selects entries by operation, order, payment and shown status; None matches all."""
 
 _LIMITS = 16, 128, JOURNAL_LENGTH  # how many of the newest are read at first, and then, to find all new ones
+_FEW = 100  # of which a reply is never large
 _GAP_SECONDS = 0.005  # at least, between two reads of what is new in a sandbox
 _LATE_SECONDS = 1.0  # at most, between a reply and its record by another process
 
@@ -93,7 +94,7 @@ class Waits:
         async with self._matching(sandbox, wanted, changes, query.after, deadline) as matching:
             while len(matching.entries) < count and await changes.next(deadline):
                 pass
-        if begin := LARGE_REPLY.get(None):
+        if len(matching.entries) > _FEW and (begin := LARGE_REPLY.get(None)):
             await begin()
         data = await in_slices(map(public_entry, reversed(matching.entries)))
         message: str | UnsetType = UNSET

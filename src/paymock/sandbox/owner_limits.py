@@ -26,9 +26,8 @@ _SHARE = 9
 
 _CACHED_OWNERS = 10_000
 
-
 LARGE_REPLY: ContextVar[Callable[[], Awaitable[None]]] = ContextVar("large_reply")
-"""What a request that waits calls before it makes a large reply, which may have to wait for others."""
+"""What a request that waits calls before it makes a large reply: that may have to wait for others."""
 
 
 class OwnerLimits:

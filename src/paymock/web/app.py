@@ -54,13 +54,13 @@ def create_applications(
     ancestors = " ".join(settings.frame_ancestors) or "'none'"
     checkout = partial(pages.checkout_page, checkouts, frame_ancestors=ancestors, in_memory=in_memory)
     dashboard = partial(pages.dashboard_page, **shown, in_memory=in_memory)
-    faults = FaultInjection(sandboxes)
+    faults = FaultInjection(sandboxes, keyring.authenticate)
 
     def with_faults(handler: Handler) -> Handler:
-        return partial(inject_fault, faults, keyring.authenticate, carry_out=handler)
+        return partial(inject_fault, faults, carry_out=handler)
 
     def with_large_reply(handler: Handler, *, waits: bool = False) -> Handler:
-        return partial(answer_in_turn, sandboxes.owner_limits, handler, waits=waits)
+        return partial(answer_in_turn, sandboxes.owner_limits, keyring, handler, waits=waits)
 
     table = {
         **operation_routes(public.OPERATIONS, payments, with_faults if settings.control else None),
@@ -112,7 +112,9 @@ def operation_routes(
     return table
 
 
-async def answer_in_turn(limits: OwnerLimits, handler: Handler, request: Request, *, waits: bool) -> Response:
+async def answer_in_turn(
+    limits: OwnerLimits, keyring: Keyring, handler: Handler, request: Request, *, waits: bool
+) -> Response:
     """Handle a request whose reply may be large, as soon as few others of its owner are being sent. One that
     `waits` begins at once, and calls LARGE_REPLY later.
     """
@@ -122,6 +124,7 @@ async def answer_in_turn(limits: OwnerLimits, handler: Handler, request: Request
             request.on_sent = await limits.large_reply(request.owner)
         if request.client is not None and request.client.has_left:
             raise ClientGone
+        keyring.authenticate(request)  # its key may have been removed meanwhile
 
     if waits:
         LARGE_REPLY.set(begin)

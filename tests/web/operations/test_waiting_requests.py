@@ -103,6 +103,7 @@ def test_whatever_waits_ends_with_its_client_its_key_and_the_server(end: str, tm
         await turns(30)
         assert app.notifier.waiting == (end != "server")
         assert end != "key" or {connection.transport.closed for connection in waiting} == {True}
+        assert end != "key" or [connection.statuses for connection in waiting[:2]] == [[401], [401]]
         assert not other.transport.closed
 
     asyncio.run(asyncio.wait_for(check(), 60))

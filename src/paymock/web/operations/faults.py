@@ -1,7 +1,6 @@
 """Fault injection: by the header of a request, or by the rules of its sandbox. See docs/faults.md."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -31,12 +30,7 @@ _GATEWAY_PAGE = (
 )
 
 
-async def inject_fault(
-    faults: FaultInjection,
-    authenticate: Callable[[Request], None],
-    request: Request,
-    carry_out: Handler,
-) -> Response:
+async def inject_fault(faults: FaultInjection, request: Request, carry_out: Handler) -> Response:
     """Carry out a request below `/v1` with the fault of its header, or else of a rule of its sandbox. The
     response has the fault that was applied. Raises PaymockError.
     """
@@ -64,7 +58,7 @@ async def inject_fault(
         with suppress(PaymockError):
             response = await carry_out(request)
     decision = await _decide(faults, request, response)
-    return await _apply(faults, authenticate, request, carry_out, decision, response)
+    return await _apply(faults, request, carry_out, decision, response)
 
 
 async def _decide(faults: FaultInjection, request: Request, response: Response | None) -> Decision:
@@ -96,12 +90,7 @@ async def _decide(faults: FaultInjection, request: Request, response: Response |
 
 
 async def _apply(
-    faults: FaultInjection,
-    authenticate: Callable[[Request], None],
-    request: Request,
-    carry_out: Handler,
-    decision: Decision,
-    done: Response | None,
+    faults: FaultInjection, request: Request, carry_out: Handler, decision: Decision, done: Response | None
 ) -> Response:
     fault, target = decision.fault, decision.target
     if fault is None:
@@ -115,7 +104,7 @@ async def _apply(
     try:
         await _wait(faults, request, decision)
         if carried_out is None:
-            authenticate(request)  # its key may have been removed meanwhile
+            faults.authenticate(request)  # its key may have been removed meanwhile
     except ClientGone:
         return in_place_of(carried_out, carried_out or Response(0), target, fault, lost=True)
     except PaymockError as error:

@@ -13,6 +13,7 @@ from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import JSON, REPLAYED, TEXT, Response
 from paymock.http.routing import CONTROL, PUBLIC
 from paymock.rules.errors import PaymockError
+from paymock.sandbox.owner_limits import LARGE_REPLY
 from paymock.sandbox.scheduler import in_slices, yield_turn
 from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas import json as json_decoding
@@ -151,8 +152,9 @@ def handler_of(operation: Operation, service: Any) -> Handler:
                 try:
                     result = await request.unless_gone(call(called, request.sandbox, *arguments))
                 except ClientGone:  # or it has closed its side only, and reads what is known now
-                    if operation.query is None or (request.client and request.client.has_left):
+                    if operation.query is None:
                         raise
+                    await LARGE_REPLY.get()()
                     arguments[-1] = replace(arguments[-1], timeout=0.0)
                     result = await call(called, request.sandbox, *arguments)
         else:

@@ -5,7 +5,7 @@ import pytest
 
 from paymock.settings import Settings
 from tests.support.client import Api, error_of, order
-from tests.support.contract import Contract
+from tests.support.contract import Contract, Json
 from tests.support.server import running_server
 
 
@@ -22,13 +22,11 @@ class TestJournal:
         [entry] = api.get("/_mock/requests").json()["data"]
         assert entry["virtual_at"] == entry["at"]
 
-    @pytest.mark.parametrize("length", [None, 100])
+    @pytest.mark.parametrize(("options", "kept"), [({}, 1000), ({"journal": 100}, 100)])
     def test_it_keeps_a_thousand_or_as_many_as_the_server_says(
-        self, contract: Contract, length: int | None
+        self, contract: Contract, options: Json, kept: int
     ) -> None:
-        settings = Settings(port=0, journal=length) if length else Settings(port=0)
-        kept = length or 1000
-        with running_server(settings) as server, Api(server.url, contract) as api:
+        with running_server(Settings(port=0, **options)) as server, Api(server.url, contract) as api:
             payment = api.created()
             for number in range(kept - 1):
                 api.get("/v1/chains" if number % 2 else "/v1/webhooks")
