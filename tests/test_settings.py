@@ -128,7 +128,7 @@ def test_a_file_names_keys(tmp_path: Path) -> None:
         (b"secret-1 two words", "{}, line 1: the name of a key must consist of 1 to 32 of"),
         (b"secret-1 " + b"n" * 33, "{}, line 1: the name of a key must consist of 1 to 32 of"),
         (b"secret-1 acme\nsecret-2 acme", "{}, line 2: another key has this name"),
-        (b"secret-1 own", "the file of API keys {} has a name that is a key"),
+        (b"secret-1 own", "{} has a name that is a key"),
         (b"caf\xe9", "cannot read the file of API keys {}: it is not UTF-8"),
         (b"own.secret-1", "an API key is KEY.NAME of another one"),
         ("FIFO", "cannot read the file of API keys {}: it is not a regular file"),

@@ -186,8 +186,7 @@ class ApplicationSettings:
             return self
         named = read_keys(self.api_keys_file)
         keys, names = dict.fromkeys((*self.api_keys, *named)), [pair for pair in named.items() if pair[1]]
-        is_key = not keys.keys().isdisjoint(named.values())
-        _require(not is_key, f"the file of API keys {self.api_keys_file} has a name that is a key")
+        _require(keys.keys().isdisjoint(named.values()), f"{self.api_keys_file} has a name that is a key")
         return replace(self, api_keys=tuple(keys), key_names=tuple(names))
 
 
@@ -200,7 +199,7 @@ def read_keys(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"cannot read the file of API keys {path}: {reason}") from None
-    keys: dict[str, str] = {}
+    keys, named = dict[str, str](), dict[str, str]()
     for number, line in enumerate(lines, 1):
         if not (words := line.partition("#")[0].split()):
             continue
@@ -208,8 +207,8 @@ def read_keys(path: Path) -> dict[str, str]:
         place = f"{path}, line {number}"
         _require(_API_KEY.fullmatch(key), f"{place}: {_INVALID_KEY}")
         _require(not name or (_KEY_NAME.fullmatch(name) and not more[1:]), f"{place}: {_INVALID_KEY_NAME}")
-        _require(not name or name not in keys.values(), f"{place}: another key has this name")
-        keys[key] = name
+        _require(not name or named.setdefault(name, key) == key, f"{place}: another key has this name")
+        keys[key] = name or keys.get(key, "")
     _require(keys, f"the file of API keys {path} has no key")
     return keys
 
