@@ -50,7 +50,7 @@ def cluster(folder: Path) -> Iterator[list[RedisSentinel]]:
         yield sentinels
 
 
-def admit(engine: RedisEngine, state: str) -> None:
+def set_logins(engine: RedisEngine, state: str) -> None:
     """Let Sentinels and replicas log in (`on`) or not (`off`), and end their connections."""
     engine.execute("ACL", "SETUSER", "peer", state, **SERVER)
     engine.execute("CLIENT", "KILL", "USER", "peer", **SERVER)
@@ -83,13 +83,13 @@ def test_a_server_follows_sentinel_away_from_a_master_that_is_cut_off(tmp_path: 
 
         isolated = sentinels[0].master()
         create()
-        admit(isolated, "off")
+        set_logins(isolated, "off")
         while sentinels[0].master() is isolated:
             create()
         promoted = time.monotonic()
         while time.monotonic() < promoted + AFTER_SECONDS:
             create()
-        admit(isolated, "on")
+        set_logins(isolated, "on")
         wait_until(lambda: is_replica(isolated))
         wait_until(lambda: client.get("/readyz").status_code == 200)
         late = [payment for at, payment in acknowledged if at > promoted + MOST_LATE_SECONDS]

@@ -77,7 +77,7 @@ def create_applications(
         control_service = ControlService(catalog, sandboxes, scenarios, log.without_secrets, settings.journal)
         fragments = Fragments(control_service, catalog).handlers()
         fragments = {path: with_large_reply(handler) for path, handler in fragments.items()}
-        lists = [row for row in control.OPERATIONS if row.is_list]
+        lists = [row for row in control.OPERATIONS if row.has_large_reply]
         waits = [row for row in control.OPERATIONS if row.waits]
         table |= {
             **operation_routes(control.OPERATIONS, control_service),

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import pytest
 from redis.exceptions import RedisError
 
-from harness.redis_engine import DURABLE, redis_sentinel
+from harness.redis_engine import DURABLE, RedisEngine, redis_sentinel
 from paymock.stores.base import Change
 from paymock.stores.redis import client
 from paymock.stores.redis.store import RedisStore
@@ -17,6 +18,10 @@ from tests.support.redis_store import create_certificate, describe_failure, even
 
 FAILOVER_SECONDS = 60
 """How long a failover may take on a busy machine."""
+
+
+async def has_value(engine: RedisEngine) -> bool:
+    return bool(engine.execute("HEXISTS", "paymock:{sandbox}:values", "key"))
 
 
 @pytest.mark.parametrize("killed", [True, pytest.param(False, marks=pytest.mark.nightly)])
@@ -29,15 +34,12 @@ async def test_a_failover_keeps_what_the_replica_has_received(*, killed: bool) -
         await add(store, "sandbox", "key", b"value")
         former, promoted = sentinel.nodes
 
-        async def is_replicated() -> bool:
-            return bool(promoted.execute("HEXISTS", "paymock:{sandbox}:values", "key"))
-
         async def is_replaced() -> bool:
             with suppress(RedisError):  # the Sentinel ends all connections
                 return bool(former.execute("ROLE")[0] == "slave")
             return False
 
-        await eventually(is_replicated, FAILOVER_SECONDS)
+        await eventually(partial(has_value, promoted), FAILOVER_SECONDS)
         changes = cast(AsyncGenerator[Change, None], store.changes())
         async with aclosing(changes):
             assert await anext(changes) == Change(None)
@@ -67,14 +69,11 @@ async def test_a_master_that_does_not_know_its_successor_is_left(
         await add(store, "sandbox", "key", b"value")
         isolated, successor = sentinel.nodes
 
-        async def has_all() -> bool:
-            return bool(successor.execute("HEXISTS", "paymock:{sandbox}:values", "key"))
-
         async def has_left() -> bool:
             await store.increment("other", "steps")
             return bool(successor.execute("EXISTS", "paymock:{other}:counters"))
 
-        await eventually(has_all, FAILOVER_SECONDS)
+        await eventually(partial(has_value, successor), FAILOVER_SECONDS)
         successor.execute("REPLICAOF", "NO", "ONE")
         sentinel.execute("SENTINEL", "REMOVE", "paymock")
         sentinel.execute("SENTINEL", "MONITOR", "paymock", "127.0.0.1", successor.port, 1)

@@ -187,7 +187,7 @@ def test_a_key_gets_another_large_reply_when_an_earlier_one_has_been_sent(end: s
     asyncio.run(asyncio.wait_for(check(), 60))
 
 
-def test_a_wait_whose_client_sends_nothing_more_is_answered_at_once(server: RunningServer, api: Api) -> None:
+def test_a_wait_whose_client_closes_its_side_is_answered_at_once(server: RunningServer, api: Api) -> None:
     """It may have closed its side only, and still read."""
     api.speed(0)
     path = f"/_mock/payments/{api.created()['id']}/wait?status=completed&timeout=60"

@@ -86,7 +86,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         return {name: text for name, text in _PATH_PARAMETERS.items() if f"{{{name}}}" in self.path}
 
     @property
-    def is_list(self) -> bool:
+    def has_large_reply(self) -> bool:
         """Whether its reply may take megabytes."""
         return self.query is not None and self.method == "GET" and not self.waits
 
