@@ -33,7 +33,7 @@ function isFinal(status: PaymentStatus): boolean {
 }
 
 export class Refused extends Error {
-  constructor(readonly code: Schemas["ErrorCode"], message: string) {
+  constructor(readonly code: string, message: string) {
     super(message);
   }
 }
@@ -71,7 +71,7 @@ export class Shop {
   }
 
   async state(paymentId: string): Promise<OrderState> {
-    return stateOf((await this.payment(paymentId)).status);
+    return stateOf((await this.payment(paymentId)).status) ?? "open"; // at a status of a later release
   }
 
   /** Reads the payment of each open order once, and delivers what is completed. */
@@ -126,7 +126,7 @@ export class Shop {
         const reply = await fetch(this.url + path, { ...request, headers, signal: late.signal });
         if (reply.ok) return (await reply.json()) as Reply;
         const { error } = (await reply.json()) as Schemas["ErrorEnvelope"]; // fails for the page of a gateway
-        pause = Number(reply.headers.get("Retry-After") ?? pause);
+        pause = Math.max(pause, seconds(reply.headers.get("Retry-After")));
         const mayHelpLater = reply.status >= 500 || reply.status === 429;
         if (!mayHelpLater || !triesLeft) throw new Refused(error.code, error.message);
       } catch (problem) {
@@ -137,4 +137,11 @@ export class Shop {
       await this.sleep(pause);
     }
   }
+}
+
+/** How long to wait, at most a minute: the header is a number of seconds or an HTTP date. */
+function seconds(retryAfter: string | null): number {
+  const number = Number(retryAfter);
+  const asked = Number.isNaN(number) ? (Date.parse(retryAfter ?? "") - Date.now()) / 1000 : number;
+  return Math.max(0, Math.min(asked || 0, 60));
 }

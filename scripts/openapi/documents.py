@@ -91,7 +91,7 @@ KEY_ERRORS = (
 )
 """The further error codes of operations that take an idempotency key."""
 
-OTHER_ERRORS = ("not_found", "method_not_allowed", "invalid_fault", "injected_fault")
+OTHER_ERRORS = ("not_found", "method_not_allowed", "injected_fault")
 """The error codes that belong to no operation: of paths, methods and injected faults."""
 
 SECURITY_SCHEMES: Json = {
@@ -143,9 +143,9 @@ HEADERS: Json = {
         "example": 'Bearer realm="paymock"',
     },
     "Retry-After": {
-        "description": "Seconds to wait before a retry.",
+        "description": "Seconds to wait before a retry, or an HTTP date.",
         "required": True,
-        "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        "schema": {"type": "string"},
         "example": "1",
     },
 }
@@ -184,7 +184,8 @@ PARAMETERS: Json = {
         "in": "header",
         "required": False,
         # No default: generated clients would send it, and an override would never apply.
-        "description": f"What happens to the payment; `{DEFAULT_SCENARIO}` without it.",
+        "description": f"What happens to the payment; `{DEFAULT_SCENARIO}` without it. Each request can also "
+        "have the header `X-Mock-Fault`, which injects a fault: `status=503; times=2`.",
         "schema": {"$ref": "#/components/schemas/Scenario"},
         "example": DEFAULT_SCENARIO,  # Postman would send any
     },

@@ -4,10 +4,12 @@ The replies are computed by the code that serves requests, with a fixed secret a
 requests to a server and compares.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+import httpx
 import msgspec
 from msgspec.structs import replace
 
@@ -29,6 +31,7 @@ from paymock.sandbox.conflicts import CONFLICT, conflict
 from paymock.sandbox.snapshot import KeyedRequest
 from paymock.schemas import json as json_decoding
 from paymock.settings import OPEN_KEY_EXAMPLE
+from paymock.testing import serve
 from paymock.web.documents import example_payment
 from paymock.web.operations.faults import injected_error, requested_fault
 
@@ -50,6 +53,11 @@ INVALID_PAYMENT = PAYMENT | {
 OTHER_PAYMENT = PAYMENT | {"expires_at": "2030-01-31T13:00:00Z"}
 REQUEST_ID = "req_0a1b2c3d4e_5"
 _ANY_DUE = 1010  # raw units; the times of a scenario do not depend on the amount
+
+_REQUEST = re.compile("req_[0-9a-f]+_[0-9a-f]+")
+_DURATION = re.compile(r'"duration_ms":[0-9.e-]+')
+_AT = re.compile(r'"at":"[^"]+"(?=,"method")')
+"""What differs each time: a request's id, and how long it took in real time."""
 
 _OPTIONAL_FIELDS = ("refund_to", "expires_at", "metadata")
 ENDPOINT: Mapping[str, Any] = {
@@ -79,6 +87,8 @@ def requests_of(operation_id: str) -> tuple[str, ...]:
 
 
 def replies_of(operation_id: str) -> tuple[str, ...]:
+    if operation_id in control_replies():
+        return (_reply_name(operation_id),)
     return tuple(payment_examples()) if operation_id == "getPayment" else _REPLIES.get(operation_id, ())
 
 
@@ -129,9 +139,14 @@ def all_examples() -> Mapping[str, Example]:
         payment = views.view(record(scenario), state_at(views.states(record(scenario)), age))
         all_by_name[name] = _example(f"{scenario}, {age // 1000} s after creation: {payment.status}", payment)
     all_by_name |= CONTROL_REQUESTS
+    all_by_name |= {_reply_name(operation): example for operation, example in control_replies().items()}
     for code in ERRORS:
         all_by_name[code] = Example(code, msgspec.json.decode(error_response(_error(code), REQUEST_ID).body))
     return all_by_name
+
+
+def _reply_name(operation_id: str) -> str:
+    return re.sub("(?=[A-Z])", "_", operation_id).lower() + "_reply"
 
 
 def _token(idempotency_key: str) -> str:
@@ -239,3 +254,55 @@ _REPLIES = {
     "livez": ("healthy",),
     "readyz": ("healthy",),
 }
+
+
+class _Call(NamedTuple):
+    """A request to the control API, and the summary of its reply."""
+
+    operation_id: str
+    summary: str
+    route: str
+    body: Any = None
+
+
+_CALLS = (
+    _Call("setClock", "Frozen", "PUT /_mock/clock", {"now": "2030-01-31T12:00:00Z", "speed": 0}),
+    _Call("setNext", "For one creation", "POST /_mock/next", {"scenario": "happy_path"}),
+    _Call("getNext", "One is pending", "GET /_mock/next"),
+    _Call("", "", "POST /v1/payments", PAYMENT),
+    _Call("advancePayment", "It has got there", "POST {payment}/advance", {"to": "payment_detected"}),
+    _Call("", "", "GET /v1/payments/{id}"),
+    _Call("getPaymentDetail", "While the deposit is confirmed", "GET {payment}"),
+    _Call("makeDeposit", "A second deposit", "POST {payment}/deposits", {"amount": "505000000000000000"}),
+    _Call("listPayments", "One payment", "GET /_mock/payments"),
+    _Call("waitForPayment", "It has been reached", "GET {payment}/wait?status=payment_detected"),
+    _Call("waitForOrder", "The order has a payment", "GET /_mock/wait?order_id=order-1001"),
+    _Call("waitForRequests", "It has come", "GET /_mock/requests/wait?operation=getPayment"),
+    _Call("addFault", "Of one read", "POST /_mock/faults", {"fault": "drop", "operation": "getPayment"}),
+    _Call("getStory", "One payment, two requests", "GET /_mock/story"),
+    _Call("listFaults", "One rule", "GET /_mock/faults"),
+    _Call("listRequests", "Newest first", "GET /_mock/requests"),
+    _Call("listScenarios", "The eight built-in ones", "GET /_mock/scenarios"),
+    _Call("advanceClock", "45 seconds later", "POST /_mock/clock/advance", {"seconds": 45}),
+    _Call("getClock", "Frozen", "GET /_mock/clock"),
+)
+
+
+@cache
+def control_replies() -> Mapping[str, Example]:
+    """What a server replies to these requests, by operation, without what differs at each time."""
+    replies = {}
+    authorized = {"Authorization": f"Bearer {OPEN_KEY_EXAMPLE}"}
+    with serve(seed=SEED) as server, httpx.Client(base_url=server.url, headers=authorized) as client:
+        for call in _CALLS:
+            method, _, path = call.route.partition(" ")
+            path = path.format(payment=f"/_mock/payments/{payment_id()}", id=payment_id())
+            key = {"Idempotency-Key": IDEMPOTENCY_KEY} if path == "/v1/payments" else {}
+            reply = client.request(method, path, json=call.body, headers=key).raise_for_status()
+            text = _REQUEST.sub(REQUEST_ID, _DURATION.sub('"duration_ms":0.4', reply.text))
+            text = _AT.sub('"at":"2030-01-31T12:00:00.000Z"', text)
+            is_json = reply.headers["Content-Type"].startswith("application/json")
+            if call.operation_id:
+                value = msgspec.json.decode(text) if is_json else text
+                replies[call.operation_id] = Example(call.summary, value)
+    return replies

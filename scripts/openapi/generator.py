@@ -31,10 +31,12 @@ from scripts.openapi.documents import (
     OTHER_ERRORS,
     PARAMETERS,
     PAYMENT_LINKS,
+    PUBLIC_API,
     SECURITY_SCHEMES,
     Api,
     Json,
 )
+from scripts.openapi.replies import open_replies
 
 _OF_EVERY_REPLY = ("X-Request-Id", "X-Mock-Warning")
 
@@ -158,19 +160,18 @@ def _query_parameters(query: type[schemas.Query]) -> Iterator[Json]:
 def _success(operation: Operation) -> Json:
     if operation.reply is None:
         return {"description": "Done.", "headers": _references("headers", [*_OF_EVERY_REPLY])}
+    replies = examples.replies_of(operation.operation_id)
     if operation.reply is str:
         return {
             "description": "The text.",
             "headers": _references("headers", [*_OF_EVERY_REPLY]),
-            "content": {"text/plain": {"schema": {"type": "string"}}},
+            "content": {"text/plain": {"schema": {"type": "string"}, **_examples_of(replies)}},
         }
     usual = operation.reply[0] if isinstance(operation.reply, tuple) else operation.reply
     reply: Json = {
         "description": _plain(getdoc(usual) or ""),
         "headers": _references("headers", [*_OF_EVERY_REPLY, *operation.reply_headers]),
-        "content": _content(
-            _body_name(operation.reply, operation, "Reply"), examples.replies_of(operation.operation_id)
-        ),
+        "content": _content(_body_name(operation.reply, operation, "Reply"), replies),
     }
     if operation.operation_id == schemas.CREATE_PAYMENT:
         reply["links"] = PAYMENT_LINKS
@@ -184,6 +185,7 @@ def _codes(operation: Operation) -> set[str]:
         *operation.errors,
         *(KEYED_ERRORS if operation.needs_key else ()),
         *(BODY_ERRORS if operation.request else ()),
+        *(["invalid_fault"] if operation in PUBLIC_API.operations else ()),
         *(KEY_ERRORS if operation.idempotency else ()),
         *(["invalid_query"] if operation.query else ()),
         *(["capacity_exceeded"] if operation.waits else ()),
@@ -223,8 +225,11 @@ def _body_name(types: type | tuple[type, ...], operation: Operation, suffix: str
 
 
 def _content(schema: str, example_names: Sequence[str]) -> Json:
-    examples_of = {"examples": _references("examples", example_names)} if example_names else {}
-    return {"application/json": {"schema": _reference("schemas", schema), **examples_of}}
+    return {"application/json": {"schema": _reference("schemas", schema), **_examples_of(example_names)}}
+
+
+def _examples_of(names: Sequence[str]) -> Json:
+    return {"examples": _references("examples", names)} if names else {}
 
 
 def _references(section: str, names: Iterable[str]) -> Json:
@@ -262,6 +267,11 @@ def _schemas(operations: Sequence[Operation]) -> Json:
     named["ErrorCode"]["examples"] = [code for code in ERRORS if code in used]
     named["Scenario"]["enum"] = list(SCENARIOS)
     components = dict(sorted((tidy | named | bodies).items()))
+    for operation in operations:
+        if isinstance(operation.request, type) and "required" not in components[operation.request.__name__]:
+            components[operation.request.__name__]["minProperties"] = 1  # of which words say more
+    if operations is PUBLIC_API.operations:
+        open_replies(components, operations)
     _distinguish_constants(components)
     return components
 
@@ -312,8 +322,6 @@ def _tidy(schema: Any, named: Json) -> Any:
     match tidy:
         case {"anyOf": [{"type": str(kind), **inner}, {"type": "null"}], **outer}:
             return {**inner, **outer, "type": [kind, "null"]}
-        case {"discriminator": discriminator, "$ref": reference, **outer}:
-            return {**outer, "oneOf": [{"$ref": reference}], "discriminator": discriminator}
         case {"enum": [*_]}:
             return {"type": "string", **tidy}
     return tidy

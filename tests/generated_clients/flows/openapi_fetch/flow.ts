@@ -39,11 +39,10 @@ function found<T>(reply: { data?: T; error?: unknown }): T {
 
 function refused({ error, response }: Awaited<ReturnType<typeof create>>) {
   if (error === undefined) throw new Error("not refused");
-  const code: components["schemas"]["ErrorCode"] = error.error.code;
-  return [response.status, code, ...(error.error.details ?? []).map((problem) => problem.field)];
+  return [response.status, error.error.code, ...(error.error.details ?? []).map((problem) => problem.field)];
 }
 
-const seconds = (time: string) => Date.parse(time) / 1000;
+const seconds = (time = "") => Date.parse(time) / 1000;
 
 await control.PUT("/_mock/clock", { body: { speed: 0 } });
 const chains = found(await service.GET("/v1/chains")).data;
@@ -87,14 +86,15 @@ console.log(
     chains: chains.map((chain) => chain.id),
     assets: assets.map((asset) => asset.symbol),
     created: [created.status, created.attempts[0]?.instructions.amounts.due, created.metadata],
-    expires_at: created.expires_at === null ? null : seconds(created.expires_at),
+    pays_to: created.attempts[0]?.instructions.invoice_address?.slice(0, 2),
+    expires_at: seconds(created.expires_at),
     replay: [replay.response.headers.get("Idempotent-Replayed"), found(replay).id === created.id],
     conflict: refused(conflict),
     invalid: refused(invalid),
     statuses,
     took: seconds(payment.updated_at) - seconds(payment.created_at),
     attempts: attempts.map((attempt) => [attempt.status, attempt.deposits?.map((deposit) => deposit.status)]),
-    endpoint: [endpoint.url, endpoint.events, endpoint.secret.slice(0, 6)],
+    endpoint: [endpoint.url, endpoint.events, endpoint.secret?.slice(0, 6)],
     endpoints: endpoints.map((one) => one.id === endpoint.id),
     overridden: detail.scenario,
     injected: refused(injected),

@@ -2,16 +2,7 @@
 // openapi-generator, php.
 declare(strict_types=1);
 
-require 'GuzzleHttp/autoload.php';
-spl_autoload_register(function (string $class): void {
-    $file = __DIR__ . preg_replace('#^/(service|control)/#', '/$1/lib/', strtr("/$class", '\\', '/')) . '.php';
-    if (is_file($file)) {
-        require $file;
-    }
-});
-set_error_handler(function (int $level, string $message): bool {
-    throw new ErrorException($message, 0, $level);
-});
+require 'classes.php';
 
 use service\Model;
 
@@ -98,6 +89,7 @@ echo json_encode([
     'defaults' => $defaults,
     'chains' => array_map(fn(Model\Chain $chain) => $chain->getId(), $chains),
     'assets' => array_map(fn(Model\Asset $asset) => $asset->getSymbol(), $assets),
+    'pays_to' => substr($created->getAttempts()[0]->getInstructions()->getInvoiceAddress(), 0, 2),
     'created' => [
         $created->getStatus(),
         $created->getAttempts()[0]->getInstructions()->getAmounts()->getDue(),

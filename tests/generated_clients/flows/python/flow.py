@@ -83,6 +83,10 @@ overrides.add_fault(control.AddFault(fault="status=429"))
 injected = refused("order-1004-payment", order)
 
 assert replay.headers is not None
+assert created.expires_at
+assert payment.created_at
+assert payment.updated_at
+assert endpoint.secret
 print(
     json.dumps(
         {
@@ -90,6 +94,7 @@ print(
             "chains": [chain.id for chain in chains],
             "assets": [asset.symbol for asset in assets],
             "created": [created.status, created.attempts[0].instructions.amounts.due, created.metadata],
+            "pays_to": (created.attempts[0].instructions.invoice_address or "")[:2],
             "expires_at": created.expires_at.timestamp(),
             "replay": [replay.headers["idempotent-replayed"], replay.data.id == created.id],
             "conflict": conflict,
