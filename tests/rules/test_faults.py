@@ -28,6 +28,8 @@ S, D, T = FaultKind.STATUS, FaultKind.DELAY, FaultKind.TRUNCATE
         ("hold; before; times=3", FaultKind.HOLD, 0, False, False, 3),
         ("extra", FaultKind.EXTRA, 0, True, False, None),
         ("extra; after; times=2", FaultKind.EXTRA, 0, True, False, 2),
+        ("extra=type; times=2", FaultKind.EXTRA, 0, True, False, 2),
+        ("status=429; after; html; retry-after=86400; times=2", S, 429, True, True, 2),
         ("truncate=0", T, 0, True, False, None),
         ("truncate=100; after; times=1", T, 100, True, False, 1),
     ],
@@ -35,22 +37,25 @@ S, D, T = FaultKind.STATUS, FaultKind.DELAY, FaultKind.TRUNCATE
 def test_a_fault_is_parsed(
     text: str, kind: FaultKind, number: int, *, after: bool, html: bool, times: int | None
 ) -> None:
-    assert parse_fault(text) == Fault(text, kind, number, after, html, times)
+    part, wait = ("type" if "=type" in text else ""), ("86400" if "retry" in text else None)
+    assert parse_fault(text) == Fault(text, kind, number, after, html, times, part, wait)
     assert fault_problem(text) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "status", "status=", "status=200", "status=200; after", "status=201; html", "status=600",
+def test_any_other_text_is_not_a_fault() -> None:
+    for text in (
+        "", "status", "status=", "status=200", "status=200; after", "status=201; html", "status=600",
      "status=5033", "delay=30001", "delay=-1", "delay=1.5", "DROP", "drop=1", "drop; times=0",
      "drop; times=", "drop; times=1; times=2", "status=503,drop", "drop\n", "delay=\uff11", "truncate",
      "truncate=-1", "truncate=1; before", "truncate=1; html", "drop; html", "delay=1; html",
      "status=503; html; after", "drop; times=1; before", "drop; before; after", "drop;", "; after",
-     "reset=1", "hang=60", "hold=1", "truncate=1000000", "extra=1", "extra; before", "extra; html"],
-)  # fmt: skip
-def test_any_other_text_is_not_a_fault(text: str) -> None:
-    assert parse_fault(text) is None
-    assert "status=CODE (400 to 599; 200 needs html)" in (fault_problem(text) or "")
+     "reset=1", "hang=60", "hold=1", "truncate=1000000", "extra=1", "extra; before", "extra; html",
+     "status=429; retry-after=86401", "status=429; retry-after=-1", "status=200; html; retry-after=1",
+     "drop; retry-after=1", "status=429; retry-after=", "status=503; times=1; retry-after=1",
+    ):  # fmt: skip
+        assert parse_fault(text) is None, text
+        problem = fault_problem(text) or ""
+        assert all(f"{kind}" in problem for kind in FaultKind), "which names all kinds"
 
 
 def test_a_fault_says_whether_the_request_is_carried_out_and_answered() -> None:

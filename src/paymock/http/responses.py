@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paymock.http.requests import Request
-from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.rules.faults import Fault
 from paymock.schemas.public import ErrorDetail, ErrorEnvelope, Problem
 
@@ -110,8 +110,8 @@ def error_response(error: PaymockError, request_id: str, key: str = "") -> Respo
     if details:
         body.details = details
     headers = error.headers
-    if error.status == 503:
-        headers = (*headers, ("Retry-After", str(RETRY_AFTER_SECONDS)))
+    if error.retry_after:
+        headers = (*headers, ("Retry-After", error.retry_after))
     content = msgspec.json.encode(ErrorEnvelope(error=body))
     return Response(error.status, content, headers=headers, error=error.kind.code, differs=error.differs)
 

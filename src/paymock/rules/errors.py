@@ -7,7 +7,6 @@ Specification: "Errors"; the codes beyond it are explained in docs/decisions.md.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from paymock.rules.faults import FAULT_FORM, STATUS_FAULT
 from paymock.rules.scenarios import DEFAULT_SCENARIO, SCENARIOS
 
 RETRY_AFTER_SECONDS = 1
@@ -64,7 +63,7 @@ _ROWS = (
         "invalid_fault",
         400,
         "X-Mock-Fault is not a fault, or was sent twice; or a fault is for rules only.",
-        f"A fault is {FAULT_FORM}.",
+        "The forms of a fault are listed with `POST /_mock/faults` in `/_mock/openapi.yaml`.",
     ),
     ErrorKind(
         "invalid_query",
@@ -164,7 +163,7 @@ _ROWS = (
     ErrorKind(
         "injected_fault",
         500,
-        f"An injected fault. {STATUS_FAULT.meaning}.",
+        "An injected fault, with the status that was asked for.",
         "Retry as your client should.",
         expected=True,
     ),
@@ -197,7 +196,7 @@ class PaymockError(Exception):
 
     `code` is a key of `ERRORS`. `message` replaces the meaning and remedy of the table. `details` maps dotted
     field paths to problems. `differs` are the paths of a conflict. `headers` are added to the response.
-    `status` replaces that of the table.
+    `status` replaces that of the table, and `retry_after` the usual `Retry-After`; empty: there is none.
     """
 
     def __init__(
@@ -209,9 +208,12 @@ class PaymockError(Exception):
         differs: Iterable[str] = (),
         headers: Iterable[tuple[str, str]] = (),
         status: int | None = None,
+        retry_after: str | None = None,
     ) -> None:
         self.kind = ERRORS[code]
         self.status = status or self.kind.status
+        usual = str(RETRY_AFTER_SECONDS) if self.status in (429, 503) else ""
+        self.retry_after = usual if retry_after is None else retry_after
         self.message = message or f"{self.kind.meaning} {self.kind.remedy}"
         super().__init__(self.message)
         self.details = details

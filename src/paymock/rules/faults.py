@@ -1,6 +1,7 @@
 """Faults to inject, to test the retries of a client, and the rules that select requests for them.
 
-A fault is text, in the header `X-Mock-Fault` and in a rule: `KIND[; before|after][; html][; times=N]`.
+A fault is text, in the header `X-Mock-Fault` and in a rule:
+`KIND[; before|after][; html][; retry-after=SECONDS|date|none][; times=N]`.
 """
 
 import re
@@ -30,17 +31,23 @@ class FaultKind(StrEnum):
     TRUNCATE = "truncate"
 
 
+MAX_RETRY_AFTER = 86_400
+"""The longest `Retry-After` of a fault, in seconds."""
+
 _FAULT = re.compile(
-    r"(?:(status)=(200|[45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold|extra))"
-    r"(?:[ \t]*;[ \t]*(before|after))?"
-    r"(?:[ \t]*;[ \t]*(html))?"
-    r"(?:[ \t]*;[ \t]*times=([1-9][0-9]{0,5}))?"
+    r"(?:(status)=(200|[45][0-9]{2})|(delay)=([0-9]{1,5})|(truncate)=([0-9]{1,6})|(drop|reset|hang|hold)"
+    r"|(extra)(?:=(status|attempt|deposit|type))?)"
+    r"(?:[ \t]*;[ \t]*(?P<phase>before|after))?"
+    r"(?:[ \t]*;[ \t]*(?P<html>html))?"
+    r"(?:[ \t]*;[ \t]*retry-after=(?P<retry_after>[0-9]{1,5}|date|none))?"
+    r"(?:[ \t]*;[ \t]*times=(?P<times>[1-9][0-9]{0,5}))?"
 )
 
 FAULT_FORM = (
     f"status=CODE (400 to 599; 200 needs html), delay=MILLISECONDS (at most {MAX_DELAY}), drop, reset, hang, "
-    "hold (in a rule only), extra or truncate=BYTES; then, if wanted and in this order, ; before or ; after "
-    "(extra and truncate: after only), ; html (status only), ; times=N"
+    "hold (in a rule only), extra, extra=status, extra=attempt, extra=deposit, extra=type or truncate=BYTES; "
+    "then, if wanted and in this order, ; before or ; after (extra and truncate: after only), ; html and "
+    f"; retry-after=SECONDS (at most {MAX_RETRY_AFTER}), date or none (status only), ; times=N"
 )
 """What a fault looks like, for messages."""
 
@@ -53,16 +60,14 @@ class FaultRow(NamedTuple):
     meaning: str
 
 
-STATUS_FAULT = FaultRow(
-    "status=503",
-    "before",
-    "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
-    "carried out, and its reply is replaced. `html`: a gateway's page in place of the error envelope; with "
-    "it, 200 too, as of a proxy that is up while the service is down",
-)
-
 FAULT_ROWS = (
-    STATUS_FAULT,
+    FaultRow(
+        "status=503",
+        "before",
+        "The reply has this status, 400 to 599. `before`: nothing is carried out; `after`: the request is "
+        "carried out, and its reply replaced. `html`: a gateway's page in place of the error, also with 200. "
+        "`retry-after`: seconds, an HTTP `date` a second ahead, or `none`; without it, 429 and 503 say 1",
+    ),
     FaultRow(
         "delay=1500",
         "before",
@@ -91,8 +96,10 @@ FAULT_ROWS = (
     FaultRow(
         "extra",
         "after only",
-        'The true reply, with one more member, `"x_mock_unknown": {}`, at the end of each object, except in '
-        "`metadata` and errors: a client must ignore members that it does not know",
+        'The true reply, with a member `"x_mock_unknown": {}` more in each object but `metadata` and errors, '
+        "which a client must ignore; or with the value `x_mock_unknown` of a later release: as status of the "
+        "payment (`extra=status`), of `extra=attempt`, `extra=deposit`, or as type of the instructions "
+        "(`extra=type`), then without `invoice_address`",
     ),
     FaultRow(
         "truncate=100",
@@ -111,6 +118,8 @@ FAULT_PRESETS = (
     ("Refused", "drop; before", "Nothing is made: the connection closes at once."),
     ("Cut off", "truncate=100", "The connection closes after 100 bytes of the reply."),
     ("No answer", "hang", "The connection stays open, without a reply."),
+    ("Told to wait", "status=429; retry-after=date", "The service asks for a pause, by a date."),
+    ("New status", "extra=status", "A later release answers with a status that nobody knows."),
 )
 """Failures by the names that people know: the name, the fault, and what happens."""
 
@@ -118,7 +127,8 @@ FAULT_PRESETS = (
 class Fault(NamedTuple):
     """A fault, which `text` describes. `number` is a status, milliseconds or bytes. `after`: the request is
     carried out first. `html`: a gateway's page replaces the error envelope. `times`: how many attempts of an
-    operation it is injected into; None: all.
+    operation it is injected into; None: all. `part`: what of the reply gets an unknown value. `retry_after`:
+    seconds, `date` or `none`; None: as usual.
     """
 
     text: str
@@ -127,6 +137,8 @@ class Fault(NamedTuple):
     after: bool = False
     html: bool = False
     times: int | None = None
+    part: str = ""
+    retry_after: str | None = None
 
     @property
     def keeps_reply(self) -> bool:
@@ -144,18 +156,23 @@ def parse_fault(text: str) -> Fault | None:
     match = _FAULT.fullmatch(text)
     if match is None:
         return None
-    *kinds, phase, html, times = match.groups()
-    name, *numbers = [part for part in kinds if part is not None]
-    kind, number = FaultKind(name), int(numbers[0]) if numbers else 0
+    *kinds, phase, html, retry_after, times = match.groups()
+    name, value, *_ = *(part for part in kinds if part is not None), ""
+    kind, number = FaultKind(name), int(value) if value.isdecimal() else 0
     after = phase == "after" if phase else kind not in (FaultKind.STATUS, FaultKind.DELAY)
+    is_plain = kind is not FaultKind.STATUS or number == 200
     if (
         (kind is FaultKind.DELAY and number > MAX_DELAY)
         or (kind in (FaultKind.EXTRA, FaultKind.TRUNCATE) and not after)
         or (html and kind is not FaultKind.STATUS)
+        or (retry_after and is_plain)
+        or (retry_after and retry_after.isdecimal() and int(retry_after) > MAX_RETRY_AFTER)
         or (kind is FaultKind.STATUS and number == 200 and not html)
     ):
         return None
-    return Fault(text, kind, number, after, html is not None, int(times) if times else None)
+    part = value if kind is FaultKind.EXTRA else ""
+    repeats = int(times) if times else None
+    return Fault(text, kind, number, after, html is not None, repeats, part, retry_after)
 
 
 def fault_problem(text: str) -> str | None:
@@ -177,7 +194,8 @@ class FaultTarget(NamedTuple):
 
 
 class FaultRule(Struct, frozen=True, gc=False, array_like=True):
-    """A rule: the fault for requests of an operation, an order or a payment, where None selects all.
+    """A rule: the fault for requests of an operation, an order, orders whose ids begin with a prefix, or a
+    payment, where None selects all.
 
     It applies to `times` of those requests (None: to all) once `skip` of them have passed. `seen` counts the
     selected requests, whatever fault they got, and `applied` those that got the fault of this rule. `waiting`

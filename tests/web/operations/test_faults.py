@@ -3,8 +3,10 @@
 import json
 import re
 import socket
+import time
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -212,6 +214,41 @@ def test_every_object_of_a_reply_gets_an_unknown_member_but_not_those_of_the_cli
         assert reply.content.endswith(UNKNOWN + b"}")
     refused = api.get("/v1/payments/pay_x", headers={"X-Mock-Fault": "extra"})
     assert without_id(refused) == without_id(api.get("/v1/payments/pay_x"))
+
+
+@pytest.mark.parametrize("part", ["status", "attempt", "deposit", "type"])
+def test_a_reply_of_a_later_release_has_one_unknown_value(api: Api, part: str) -> None:
+    """Which is no state of this one. Where a reply has no such place, it is the true one."""
+    payment = api.created("overpaid_review")
+    api.advance(6)
+    path = f"/v1/payments/{payment['id']}"
+    whole = api.get(path).json()
+    [attempt] = whole["attempts"]
+    changed = {"status": whole, "attempt": attempt, "deposit": attempt["deposits"][0]}
+    if part == "type":
+        del attempt["instructions"]["invoice_address"]
+        attempt["instructions"] |= {"type": "x_mock_unknown", "x_mock_unknown": {}}
+    else:
+        changed[part]["status"] = "x_mock_unknown"
+    headers = {"X-Mock-Fault": f"extra={part}"}
+    assert httpx.get(f"{api.base_url}{path}", headers={**api.headers, **headers}).json() == whole
+    assert newest_entry(api)["shown"] == (None if part == "status" else "payment_detected")
+    attempts = httpx.get(f"{api.base_url}{path}/attempts", headers={**api.headers, **headers}).json()
+    assert attempts == {"data": [attempt]}
+    for other in ("/v1/chains", "/v1/payments/pay_x", "/v1/webhooks"):
+        assert without_id(api.get(other, headers=headers)) == without_id(api.get(other))
+
+
+def test_an_injected_error_has_the_retry_after_that_is_asked_for(api: Api) -> None:
+    def retry_after(fault: str) -> Any:
+        return api.get("/v1/chains", headers={"X-Mock-Fault": fault}).headers.get("retry-after")
+
+    asked = {"status=429": "1", "status=500": None, "status=500; retry-after=7": "7"}
+    asked |= {"status=503; retry-after=0": "0", "status=503; retry-after=none": None}
+    assert {fault: retry_after(fault) for fault in asked} == asked
+    before = time.time()
+    date = parsedate_to_datetime(retry_after("status=429; retry-after=date")).timestamp()
+    assert before + 1 <= date <= time.time() + 2
 
 
 @pytest.mark.parametrize("source", ["header", "rule"])

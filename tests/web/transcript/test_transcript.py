@@ -4,7 +4,7 @@ import difflib
 
 import pytest
 
-from paymock.http import responses
+from paymock.rules import errors
 from tests.web.transcript.record import TRANSCRIPT, as_text, transcript
 
 REPLY = b"HTTP/1.1 200 OK\r\ndate: now\r\nx-request-id: req_1\r\ncontent-length: 4096\r\n\r\n%b"
@@ -23,9 +23,9 @@ def test_every_byte_is_as_recorded() -> None:
 
 
 def test_a_changed_byte_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "RETRY_AFTER_SECONDS", 2)
+    monkeypatch.setattr(errors, "RETRY_AFTER_SECONDS", 2)
     changed = [line for line in changes() if line.startswith(("-<", "+<"))]
-    assert changed == ["-< retry-after: 1", "+< retry-after: 2"]
+    assert changed == ["-< retry-after: 1", "+< retry-after: 2"] * 2  # a 429 and a 503
 
 
 @pytest.mark.parametrize("size", [4_096, 4_097], ids=["a body in full", "a digest"])

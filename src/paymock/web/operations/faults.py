@@ -1,7 +1,10 @@
 """Fault injection: by the header of a request, or by the rules of its sandbox. See docs/faults.md."""
 
 import asyncio
+import math
+import time
 from contextlib import nullcontext, suppress
+from email.utils import formatdate
 from typing import Any
 
 import msgspec
@@ -13,7 +16,7 @@ from paymock.http.keys import REALM
 from paymock.http.requests import ClientGone, Request
 from paymock.http.responses import PHRASES, Response, error_response, refusal
 from paymock.http.routing import Handler
-from paymock.rules.errors import RETRY_AFTER_SECONDS, PaymockError
+from paymock.rules.errors import PaymockError
 from paymock.rules.fault_rules import Decision
 from paymock.rules.faults import FAULT_FORM, Fault, FaultKind, FaultTarget, fault_problem, parse_fault
 from paymock.sandbox.sandboxes import RuleFound
@@ -21,8 +24,8 @@ from paymock.sandbox.scheduler import yield_turn
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.responses import OperationResponse, in_place_of, order_id_of
 
-_HEADERS = {401: (("WWW-Authenticate", REALM),), 429: (("Retry-After", str(RETRY_AFTER_SECONDS)),)}
-"""The headers of injected errors. Every 503 has `Retry-After` anyway."""
+_UNKNOWN = "x_mock_unknown"
+"""A member, and a value, that no client knows."""
 
 _GATEWAY_PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
@@ -100,7 +103,10 @@ async def _apply(
         shown = carried_out or Response(0)
         if fault.kind is FaultKind.STATUS:
             shown = error_response(injected_error(fault), request.id)
-        return in_place_of(carried_out, _gateway_page(shown) if fault.html else shown, target, fault)
+        if fault.html:  # as a gateway sends it
+            page = _GATEWAY_PAGE.format(f"{shown.status} {PHRASES.get(shown.status, '')}".rstrip())
+            shown = replace(shown, body=page.encode(), content_type="text/html")
+        return in_place_of(carried_out, shown, target, fault)
     try:
         await _wait(faults, request, decision)
         if carried_out is None:
@@ -112,7 +118,7 @@ async def _apply(
     reply = carried_out or await _result(request, carry_out)
     if fault.kind is FaultKind.EXTRA:
         await yield_turn()
-        reply = _with_unknown_members(reply)
+        reply = _of_later_release(reply, fault.part)
     return replace(reply, fault=fault, lost=request.client is not None and request.client.has_left)
 
 
@@ -136,8 +142,10 @@ async def _result(request: Request, carry_out: Handler) -> Response:
         return refusal(error, request)
 
 
-def _with_unknown_members(response: Response) -> Response:
-    """Return a reply with one more member in each object, except in `metadata`, which is the client's own."""
+def _of_later_release(response: Response, part: str) -> Response:
+    """Return a reply with one more member in each object but `metadata`, which is the client's own; or with a
+    value that no client knows in one `part` of its payment. Elsewhere, it is the true one.
+    """
 
     def extended(value: Any) -> Any:
         if isinstance(value, list):
@@ -145,11 +153,20 @@ def _with_unknown_members(response: Response) -> Response:
         if not isinstance(value, dict):
             return value
         members = {name: item if name == "metadata" else extended(item) for name, item in value.items()}
-        return members | {"x_mock_unknown": {}}
+        return members | {_UNKNOWN: {}}
 
     if response.error is not None:
         return response
-    return replace(response, body=msgspec.json.encode(extended(msgspec.json.decode(response.body))))
+    reply = msgspec.json.decode(response.body)
+    payments = [reply] if "attempts" in reply else []
+    attempts = [one for one in reply.get("attempts") or reply.get("data", ()) if "instructions" in one]
+    deposits = [deposit for attempt in attempts for deposit in attempt.get("deposits", ())]
+    for place in {"status": payments, "attempt": attempts, "deposit": deposits}.get(part, ()):
+        place["status"] = _UNKNOWN
+    for attempt in attempts if part == "type" else ():
+        del attempt["instructions"]["invoice_address"]
+        attempt["instructions"] |= {"type": _UNKNOWN, _UNKNOWN: {}}
+    return replace(response, body=msgspec.json.encode(reply if part else extended(reply)))
 
 
 def requested_fault(header: str) -> Fault:
@@ -164,11 +181,13 @@ def requested_fault(header: str) -> Fault:
 def injected_error(fault: Fault) -> PaymockError:
     outcome = "The request was carried out." if fault.after else "Nothing was stored."
     message = f"An injected fault, with the requested status. {outcome} Retry as your client should."
-    headers = _HEADERS.get(fault.number, ())
-    return PaymockError("injected_fault", message, status=fault.number, headers=headers)
-
-
-def _gateway_page(response: Response) -> Response:
-    """Return a page in place of a reply, as a gateway sends it."""
-    page = _GATEWAY_PAGE.format(f"{response.status} {PHRASES.get(response.status, '')}".rstrip())
-    return replace(response, body=page.encode(), content_type="text/html")
+    wait = fault.retry_after
+    if wait == "date":
+        wait = formatdate(math.ceil(time.time() + 1), usegmt=True)
+    return PaymockError(
+        "injected_fault",
+        message,
+        status=fault.number,
+        headers=[("WWW-Authenticate", REALM)] if fault.number == 401 else (),
+        retry_after="" if wait == "none" else wait,
+    )

@@ -87,8 +87,9 @@ class Exchange(msgspec.Struct, gc=False):
     @property
     def seen(self) -> RenderedPayment | None:
         """The payment as the client has seen it."""
-        response = self.response
-        if response.lost or self.method == "HEAD" or (response.fault and not response.fault.keeps_reply):
+        response, fault = self.response, self.response.fault
+        is_hidden = fault and (not fault.keeps_reply or fault.part == "status")
+        if response.lost or self.method == "HEAD" or is_hidden:
             return None
         return response.payment if isinstance(response, OperationResponse) else None
 
