@@ -50,13 +50,14 @@ final class Sandbox
         return $this->call('POST', $this->path($order) . '/advance', ['to' => $to]);
     }
 
-    /** Sets the scenario of the next payment. Options: `order_id`, `times`; null: until a reset. */
+    /** Sets the scenario of the next payment. Options: `order_id`, `order_id_prefix`, `metadata`,
+     * `times`; null: until a reset. */
     public function next(string $scenario, array $options = []): void
     {
         $this->call('POST', '/_mock/next', ['scenario' => $scenario] + $options);
     }
 
-    /** Options: `operation`, `order_id`, `skip`, `times`; null: always. */
+    /** Options: `operation`, `order_id`, `order_id_prefix`, `skip`, `times`; null: always. */
     public function fault(string $fault, array $options = []): array
     {
         return $this->call('POST', '/_mock/faults', ['fault' => $fault] + $options);

@@ -51,13 +51,13 @@ func (mock sandbox) advanceTo(order, to string) object {
 	return mock.call("POST", mock.path(order)+"/advance", object{"to": to})
 }
 
-// The scenario of the next payment. Options: "order_id", "times"; nil times: until a reset.
+// The scenario of the next payment. Options: "order_id", "order_id_prefix", "metadata", "times"; nil times: until a reset.
 func (mock sandbox) next(scenario string, options ...object) {
 	mock.t.Helper()
 	mock.call("POST", "/_mock/next", mock.with(options, "scenario", scenario))
 }
 
-// Options: "operation", "order_id", "skip", "times"; nil times: always.
+// Options: "operation", "order_id", "order_id_prefix", "skip", "times"; nil times: always.
 func (mock sandbox) fault(fault string, options ...object) object {
 	mock.t.Helper()
 	return mock.call("POST", "/_mock/faults", mock.with(options, "fault", fault))

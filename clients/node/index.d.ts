@@ -8,16 +8,18 @@ export type Request = Schemas["JournalEntry"];
 export type Scenario = Schemas["Scenario"];
 
 type Phase = "" | "; before" | "; after";
+type RetryAfter = "" | `; retry-after=${number | "date" | "none"}`;
 type Kind =
-  | `status=${number}${Phase}${"" | "; html"}`
+  | `status=${number}${Phase}${"" | "; html"}${RetryAfter}`
   | `${`delay=${number}` | "drop" | "reset" | "hang" | "hold"}${Phase}`
-  | `${"extra" | `truncate=${number}`}${"" | "; after"}`;
+  | `${`extra${"" | "=status" | "=attempt" | "=deposit" | "=type"}` | `truncate=${number}`}${"" | "; after"}`;
 export type Fault = `${Kind}${"" | `; times=${number}`}`;
 
 /** A literal is one of `Known`. A `string` is checked by the server, which may have scenarios of its own. */
 type Checked<Given, Known> = string extends Given ? Given : Known;
 type Filter = { status?: PaymentStatus; scenario?: string; orderId?: string; search?: string };
 type Selection = { operation?: Schemas["OperationId"]; orderId?: string };
+type Prefix = { orderIdPrefix?: string }; // the beginning of an order id
 type Times = { times?: number | null }; // null: until a reset
 type Timeout = { timeout?: number }; // in real seconds
 
@@ -45,12 +47,12 @@ export class Sandbox {
   advanceTo(orderOrId: string, to: PaymentStatus | "next" | "end", options?: Timeout & { untilObserved?: boolean }): Promise<Payment>;
   speed(factor: number): Promise<void>;
   freeze(options?: { at?: Date | string }): Promise<void>;
-  next<Given extends string>(scenario: Checked<Given, Scenario> | Course, options?: Times & { orderId?: string }): Promise<Schemas["PendingOverride"][]>;
-  fault<Given extends string>(fault: Checked<Given, Fault>, options?: Times & Selection & { skip?: number }): Promise<Schemas["FaultRule"]>;
+  next<Given extends string>(scenario: Checked<Given, Scenario> | Course, options?: Times & Prefix & { orderId?: string; metadata?: Record<string, unknown> }): Promise<Schemas["PendingOverride"][]>;
+  fault<Given extends string>(fault: Checked<Given, Fault>, options?: Times & Selection & Prefix & { skip?: number }): Promise<Schemas["FaultRule"]>;
   faults(): Promise<Schemas["FaultRule"][]>;
   deposit(orderOrId: string, amount: bigint | string, asset?: string): Promise<Payment>;
   payments(filter?: Filter): Promise<Schemas["ListedPayment"][]>;
-  payment(orderOrId: string): Promise<Payment>;
+  payment(orderOrId: string, options?: { at?: number }): Promise<Payment>; // `at`: seconds after its creation
   requests(): Promise<Request[]>;
   waitFor(orderOrId: string, status?: PaymentStatus, options?: Timeout): Promise<Payment>;
   waitForRequests(options?: Timeout & Selection & { count?: number; shown?: PaymentStatus }): Promise<Request[]>;

@@ -1,16 +1,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paymock.app.journal import encode_entry
 from paymock.app.lookup import PaymentFilter, newest_payments
+from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import transaction_hash
-from paymock.rules.scenarios import PaymentStatus
+from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.sandbox import scheduler
 from paymock.sandbox.scheduler import SCHEDULER, FairScheduler, yield_turn
-from paymock.schemas.control import ListPayments, ListRequests, MakeDeposit, ReadStory
+from paymock.schemas.control import Advance, ListPayments, ListRequests, MakeDeposit, ReadPayment, ReadStory
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, line
 
@@ -147,3 +152,33 @@ async def test_a_search_finds_ids_and_orders_by_any_beginning() -> None:
         assert await found(search=nothing) == []
     assert await found(order_id="pay_за") == await found(search="pay_", status="expired") == []
     assert await found(order_id="pay_заказ", scenario="late_payment") == [payment.id]
+
+
+@given(
+    scenario=st.sampled_from([*SCENARIOS]),
+    deposit=st.none() | st.tuples(st.integers(1, 30_000), st.sampled_from(["1", "1010000000000000000"])),
+    ahead=st.sampled_from([1, 5_000, 13_000, 30_000, 45_000]) | st.integers(1, 60_000),
+)
+def test_a_payment_at_a_moment_is_what_a_read_shows_then(
+    scenario: str, deposit: tuple[int, str] | None, ahead: int
+) -> None:
+    """As things stand: with what has been deposited so far."""
+
+    async def check() -> None:
+        app = UseCases(MemoryStore())
+        payment, _ = await app.create(scenario=scenario)
+        first, now = await app.control.payment(SANDBOX, payment.id), 0
+        if deposit is not None:
+            now, amount = deposit
+            await app.control.advance(SANDBOX, Advance(seconds=now / 1000))
+            with suppress(PaymockError):
+                await app.control.deposit(SANDBOX, payment.id, MakeDeposit(amount=amount))
+        at = f"{(now + ahead) / 1000:.3f}"
+        told = await app.control.payment(SANDBOX, payment.id, ReadPayment(at=at))
+        await app.control.advance(SANDBOX, Advance(seconds=ahead / 1000))
+        assert await app.control.payment(SANDBOX, payment.id) == told
+        assert (await app.service.payment(SANDBOX, payment.id)).json == msgspec.json.encode(told.payment)
+        if deposit is None:
+            assert await app.control.payment(SANDBOX, payment.id, ReadPayment(at="0")) == first
+
+    asyncio.run(check())

@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -6,7 +7,7 @@ from msgspec.structs import replace
 
 from paymock.app.overrides import take_scenario
 from paymock.payments.records import Override, SandboxRecord
-from paymock.schemas.control import Advance, ClearNext, ListPayments, SetNext
+from paymock.schemas.control import Advance, ListPayments, SelectNext, SetNext
 from paymock.stores.base import SANDBOX_RECORD
 from paymock.stores.memory import MemoryStore
 from tests.support.use_cases import SANDBOX, UseCases, refusal
@@ -50,10 +51,35 @@ def test_an_order_takes_the_first_of_its_own_before_those_for_all() -> None:
     assert take_scenario(record, "order-1") == (left, mine)
     assert take_scenario(record, "order-2") == (SandboxRecord(scenarios=(always, mine)), other)
     assert take_scenario(record, "order-3") == (record, always)
-    assert take_scenario(SandboxRecord(scenarios=(other,)), "order-1") == (
-        SandboxRecord(scenarios=(other,)),
-        None,
-    )
+
+
+def test_the_closest_conditions_come_first_then_what_has_a_count_then_the_oldest() -> None:
+    named = [
+        Override("1", None, order_id="cart-A-1"),
+        Override("2", 1, order_id_prefix="cart-A-", metadata={"test": "A"}),
+        Override("3", 1, order_id_prefix="cart-A-"),
+        Override("4", 1, order_id_prefix="cart-"),
+        Override("5", 1, metadata={"test": "A", "n": 1}),
+        Override("6", 1, metadata={"test": "A"}),
+        Override("7", None, metadata={"test": "A"}),
+        Override("8", 1),
+        Override("9", 1),
+    ]
+    record, taken = SandboxRecord(scenarios=tuple(named[::-1])), list[str]()
+    for _ in range(len(named)):
+        _, first = take_scenario(record, "cart-A-1", {"test": "A", "n": 1.0, "more": []})
+        assert first is not None
+        taken.append(first.value)
+        record = SandboxRecord(scenarios=tuple(one for one in record.scenarios if one is not first))
+    assert taken == ["1", "2", "3", "4", "5", "6", "7", "9", "8"]
+
+
+def test_members_of_metadata_are_equal_as_json() -> None:
+    record = SandboxRecord(scenarios=(Override("late_payment", 1, metadata={"n": 1}),))
+    others: list[Any] = ["1", True, [1], {"a": 1}, None]
+    for metadata in ({}, {"m": 1}, *({"n": other} for other in others)):
+        assert take_scenario(record, "order-1", metadata) == (record, None)
+    assert take_scenario(record, "order-1", {"n": 1.0, "x": None})[1] == record.scenarios[0]
 
 
 async def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_before_that_of_all() -> None:
@@ -66,7 +92,7 @@ async def test_overrides_of_an_order_are_cleared_alone_and_permanent_ones_stand_
         ("late_payment", "order-1"),
         ("happy_path", UNSET),
     ]
-    await pending.clear(SANDBOX, ClearNext(order_id="order-1"))
+    await pending.clear(SANDBOX, SelectNext(order_id="order-1"))
     left = (await pending.pending(SANDBOX)).data
     assert [one.order_id for one in left] == ["order-2", UNSET]
 

@@ -67,7 +67,7 @@ USAGE_ERRORS = {
     "next --times 2": "need SCENARIO or --course",
     "next late_payment --fault drop": "'--fault' no longer exists: paymock fault add FAULT",
     "next late_payment --times 1 --always": "Give --times or --always, not both",
-    "next late_payment --clear": "--clear can be combined with --order only",
+    "next late_payment --clear": "--clear can be combined with --order, --order-prefix, --metadata only",
     "requests --order order-7": "need --wait",
     "requests --clear --wait 1 --follow": "Give --follow or --wait, not both",
     "fault add drop --times 1 --always": "Give --times or --always, not both",

@@ -51,9 +51,11 @@ class Sandbox {
   now = async () => new Date((await this.#get("clock")).now);
   advance = async (seconds) => new Date((await this.#post("clock/advance", { seconds })).now);
   speed = async (factor) => void (await this.#send("PUT", "clock", { speed: factor }));
-  fault = (fault, { orderId, ...rule } = {}) => this.#post("faults", { fault, order_id: orderId, ...rule });
+  fault = (fault, { orderId, orderIdPrefix, ...rule } = {}) =>
+    this.#post("faults", { fault, order_id: orderId, order_id_prefix: orderIdPrefix, ...rule });
   faults = async () => (await this.#get("faults")).data;
-  payment = async (orderOrId) => (await this.#get(`payments/${encodeURIComponent(orderOrId)}`)).payment;
+  payment = async (orderOrId, { at } = {}) =>
+    (await this.#get(`payments/${encodeURIComponent(orderOrId)}`, { at })).payment;
   requests = async () => (await this.#get("requests", { limit: 1000 })).data;
   [Symbol.asyncDispose] = () => this.reset();
   describe = () => this.#get("story");
@@ -69,9 +71,10 @@ class Sandbox {
     return reached(await this.#post(path, { to, until_observed: true, timeout }, timeout)).payment;
   }
 
-  async next(scenarioOrCourse, { orderId, ...override } = {}) {
+  async next(scenarioOrCourse, { orderId, orderIdPrefix, ...override } = {}) {
     const kind = typeof scenarioOrCourse === "string" ? "scenario" : "course";
-    return (await this.#post("next", { [kind]: scenarioOrCourse, order_id: orderId, ...override })).data;
+    const conditions = { order_id: orderId, order_id_prefix: orderIdPrefix };
+    return (await this.#post("next", { [kind]: scenarioOrCourse, ...conditions, ...override })).data;
   }
 
   async deposit(orderOrId, amount, asset) {

@@ -252,9 +252,12 @@ class ControlService:
         page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, wanted)
         return Counter(await in_slices(payment.status for _, payment in page.payments))
 
-    async def payment(self, sandbox: str, payment_id: str) -> schemas.PaymentDetail:
-        """Return a payment with its timeline. Raises PaymockError `payment_not_found`."""
-        return await _detail(await self._find(sandbox, payment_id))
+    async def payment(
+        self, sandbox: str, payment_id: str, query: schemas.ReadPayment | None = None
+    ) -> schemas.PaymentDetail:
+        """Return a payment with its timeline, now or at a moment. Raises PaymockError `payment_not_found`."""
+        age = round(float(query.at) * 1000) if query and query.at else None
+        return await _detail(await self._find(sandbox, payment_id), age)
 
     async def payment_id(self, sandbox: str, payment_or_order: str) -> str:
         """The id of an order's newest payment, or a given id. Raises PaymockError `payment_not_found`."""
@@ -282,6 +285,7 @@ class ControlService:
         if order_id is not None and order_id not in orders:
             raise PaymockError("payment_not_found")
         rules = (await self.fault_rules.list(sandbox)).data
+        pending = (await self.overrides.pending(sandbox)).data
         requests = await decoded(await self.journal.stored(sandbox, JOURNAL_LENGTH))
         details = [await _detail(payment) for payment in found]
         if payment_id or order_id:
@@ -293,7 +297,7 @@ class ControlService:
                 if (one.payment_id in ids if one.payment_id and payment_id else one.order_id in orders)
             ]
             rules = [one for one in rules if one.payment_id in ids and one.order_id in {None, *orders}]
-        return story(clock, details, rules, requests, has_more=cursor is not None, mask=self._mask)
+        return story(clock, details, rules, pending, requests, has_more=cursor is not None, mask=self._mask)
 
     async def reset(self, sandbox: str) -> None:
         await self._sandboxes.reset(sandbox)
@@ -320,8 +324,8 @@ class ControlService:
         return await self._sandboxes.replace(payment.sandbox, key, payment.stored, new, addition)
 
 
-async def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
-    states, age = payment.timeline.states, payment.elapsed
+async def _detail(payment: PaymentSnapshot, age: int | None = None) -> schemas.PaymentDetail:
+    states, age = payment.timeline.states, payment.elapsed if age is None else age
     await yield_turn()
     past = [state for state in payment.visible_states if state.at <= age]
     if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
@@ -336,7 +340,7 @@ async def _detail(payment: PaymentSnapshot) -> schemas.PaymentDetail:
         for previous, state in zip((None, *states), states, strict=False)
     )
     return schemas.PaymentDetail(
-        payment=payment.payment,
+        payment=views.view(record, payment.timeline.state_at(age)),
         scenario=record.scenario,
         now=to_rfc3339(record.created_at + age),
         timeline=timeline,

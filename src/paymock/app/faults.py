@@ -38,7 +38,10 @@ class FaultRules:
 
     async def add(self, sandbox: str, new: schemas.AddFault) -> schemas.FaultRule:
         """Add a rule after the others. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
-        if new.operation not in (None, *PAYMENT_OPERATIONS) and (new.order_id or new.payment_id):
+        if new.order_id is not None and new.order_id_prefix is not None:
+            raise validation_failed({"order_id_prefix": "must not stand beside an order_id"})
+        is_of_payment = new.order_id or new.order_id_prefix or new.payment_id
+        if new.operation not in (None, *PAYMENT_OPERATIONS) and is_of_payment:
             known = ", ".join(PAYMENT_OPERATIONS)
             raise validation_failed({"operation": f"must be about a payment for this rule: one of {known}"})
 

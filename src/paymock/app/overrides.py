@@ -1,7 +1,9 @@
 """The overrides of sandboxes: the scenarios of their next creations."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -13,11 +15,13 @@ from paymock.sandbox.sandboxes import Sandboxes
 from paymock.sandbox.scheduler import in_slices
 from paymock.sandbox.snapshot import SandboxSnapshot
 from paymock.schemas import control as schemas
+from paymock.schemas.json import equal
 from paymock.schemas.scenarios import course_of
 from paymock.schemas.validation import validation_failed
 from paymock.stores.base import SANDBOX_RECORD
 
 MAX_OVERRIDES = 100  # of a sandbox, pending
+_ALL = schemas.SelectNext()
 
 
 class Overrides:
@@ -27,12 +31,12 @@ class Overrides:
         self._sandboxes = sandboxes
         self._scenarios = scenarios
 
-    async def pending(self, sandbox: str) -> schemas.PendingOverrideList:
-        return await _pending(await self._sandboxes.snapshot(sandbox))
+    async def pending(self, sandbox: str, query: schemas.SelectNext = _ALL) -> schemas.PendingOverrideList:
+        return await _pending(await self._sandboxes.snapshot(sandbox), query)
 
     async def add(self, sandbox: str, override: schemas.SetNext) -> schemas.PendingOverrideList:
         """Add what the next creations take. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
-        name, times, order_id = override.scenario, override.times, override.order_id
+        name, times = override.scenario, override.times
         if (override.course is None) == (name is None):
             raise validation_failed({"scenario": "give either a scenario or a course"})
         scenario = override.course or self._scenarios.get(name or "")
@@ -40,7 +44,10 @@ class Overrides:
             hint = scenario_hint(name or "", self._scenarios)
             problem = f"must be one of {', '.join(self._scenarios)}{hint and f'; {hint}'}"
             raise validation_failed({"scenario": problem})
-        added = Override(scenario.name, times, stored_scenario(scenario), order_id)
+        if override.order_id is not None and override.order_id_prefix is not None:
+            raise validation_failed({"order_id_prefix": "must not stand beside an order_id"})
+        conditions = override.order_id, override.order_id_prefix, override.metadata
+        added = Override(scenario.name, times, stored_scenario(scenario), *conditions)
 
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             record = replace(snapshot.record, scenarios=_enqueued(snapshot.record.scenarios, added))
@@ -48,23 +55,23 @@ class Overrides:
 
         return await _pending(await self._sandboxes.change(sandbox, add))
 
-    async def clear(self, sandbox: str, query: schemas.ClearNext) -> None:
-        """Delete what is pending: all, or only for the creations of one order."""
-        order_id = query.order_id
+    async def clear(self, sandbox: str, query: schemas.SelectNext) -> None:
+        """Delete what is pending: all, or only what has these conditions."""
 
         def cleared(snapshot: SandboxSnapshot) -> SandboxRecord:
             queue = snapshot.record.scenarios
-            left = (one for one in queue if order_id is not None and one.order_id != order_id)
-            return replace(snapshot.record, scenarios=tuple(left))
+            return replace(snapshot.record, scenarios=tuple(one for one in queue if not _has(one, query)))
 
         await self._sandboxes.change(sandbox, cleared)
 
 
-def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxRecord, Override | None]:
-    """The sandbox after a creation of an order, and what it takes: the first of its own, or else for all."""
+def take_scenario(
+    record: SandboxRecord, order_id: str, metadata: Mapping[str, Any] = {}
+) -> tuple[SandboxRecord, Override | None]:
+    """The sandbox after a creation, and what it takes: the first of those with the closest conditions."""
     queue = record.scenarios
-    matching = (override for override in queue if override.order_id in (None, order_id))
-    taken = min(matching, key=lambda override: override.order_id is None, default=None)
+    matching = (override for override in queue if override.selects(order_id, metadata))
+    taken = min(matching, key=_precedence, default=None)
     if taken is None or taken.times is None:
         return record, taken
     number = queue.index(taken)
@@ -72,28 +79,43 @@ def take_scenario(record: SandboxRecord, order_id: str | None) -> tuple[SandboxR
     return replace(record, scenarios=(*queue[:number], *remaining, *queue[number + 1 :])), taken
 
 
+def _precedence(one: Override) -> tuple[bool, int, int, bool]:
+    return one.order_id is None, -len(one.order_id_prefix or ""), -len(one.metadata or ()), one.times is None
+
+
+def _has(one: Override, query: schemas.SelectNext) -> bool:
+    metadata = msgspec.json.decode(query.metadata or "null")
+    wanted = [query.order_id, query.order_id_prefix, metadata]
+    return all(value is None or equal(value, own) for value, own in zip(wanted, one.conditions, strict=True))
+
+
 def _enqueued(queue: tuple[Override, ...], added: Override) -> tuple[Override, ...]:
-    """Return the queue with one more override. Last come the permanent ones, one for each order and all."""
+    """Return the queue with one more override. Last come the permanent ones, one for equal conditions."""
     limited = [override for override in queue if override.times is not None]
-    permanent = {override.order_id: override for override in queue if override.times is None}
+    permanent = [override for override in queue if override.times is None]
     if added.times is None:
-        permanent[added.order_id] = added
+        permanent = [one for one in permanent if not equal(one.conditions, added.conditions)]
+        permanent.append(added)
     else:
         limited.append(added)
     if max(len(limited), len(permanent)) > MAX_OVERRIDES:
         raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
-    last = sorted(permanent.values(), key=lambda override: override.order_id is None)
-    return (*limited, *last)
+    return (*limited, *sorted(permanent, key=_precedence))
 
 
-async def _pending(snapshot: SandboxSnapshot) -> schemas.PendingOverrideList:
+async def _pending(
+    snapshot: SandboxSnapshot, query: schemas.SelectNext = _ALL
+) -> schemas.PendingOverrideList:
     data = await in_slices(
         schemas.PendingOverride(
             scenario=one.value,
             times=one.times,
             course=course_of(scenario_of(one.value, one.custom_scenario)) if one.custom_scenario else UNSET,
             order_id=one.order_id or UNSET,
+            order_id_prefix=one.order_id_prefix or UNSET,
+            metadata=one.metadata or UNSET,
         )
         for one in snapshot.record.scenarios
+        if _has(one, query)
     )
     return schemas.PendingOverrideList(data=data)

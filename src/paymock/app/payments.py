@@ -83,7 +83,7 @@ class PaymentsService:
             record = create_record(request.body, context, self._catalog, self._fee_bps)
             self._sandboxes.owner_limits.check_share(request.sandbox)
             if scenario is None and sandbox.scenarios:
-                sandbox, override = take_scenario(sandbox, record.order_id)
+                sandbox, override = take_scenario(sandbox, record.order_id, record.metadata or {})
                 if override is not None:
                     name, custom = override.value, override.custom_scenario
                     record = replace(record, scenario=name, custom_scenario=custom)

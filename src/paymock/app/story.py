@@ -1,11 +1,11 @@
-"""The story of a sandbox as text: payments with timelines and deposits, fault rules, and last requests."""
+"""The story of a sandbox as text: payments with timelines, fault rules, overrides, and last requests."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, islice
 
 from paymock.app.journal import without_times
-from paymock.schemas.control import FaultRule, JournalEntry, PaymentDetail, VirtualClock
+from paymock.schemas.control import FaultRule, JournalEntry, PaymentDetail, PendingOverride, VirtualClock
 from paymock.text import escape_control, format_seconds, format_times, timeline_line
 
 MAX_PAYMENTS = 5
@@ -24,6 +24,7 @@ def story(
     clock: VirtualClock,
     payments: Sequence[PaymentDetail],
     rules: Sequence[FaultRule],
+    pending: Sequence[PendingOverride],
     requests: Iterable[JournalEntry],
     *,
     has_more: bool,
@@ -38,6 +39,10 @@ def story(
     if rules:
         lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
         lines += map(rule_line, rules[:MAX_RULES])
+    lines += ["", "overrides:"] if pending else []
+    for one in pending[:MAX_RULES]:
+        parts = one.scenario, one.order_id, one.order_id_prefix and f"{one.order_id_prefix}*", one.metadata
+        lines.append("  ".join([f"  {format_times(one.times):<10}", *map(str, filter(None, parts))]))
     # Of equal requests in a row, the last is shown, and how many there were.
     grouped = groupby(requests, partial(without_times, shown=None))
     shown = [[*group] for _, group in islice(grouped, MAX_REQUESTS + 1)]
@@ -64,6 +69,7 @@ def payment_lines(detail: PaymentDetail) -> Iterator[str]:
 
 def rule_line(rule: FaultRule) -> str:
     parts = [rule.fault, rule.operation, rule.order_id and f"order {rule.order_id}", rule.payment_id]
+    parts += [rule.order_id_prefix and f"orders {rule.order_id_prefix}*"]
     parts += [f"skip {rule.skip}" if rule.skip else None, f"seen {rule.seen}", f"applied {rule.applied}"]
     parts += [f"waiting {rule.waiting}" if rule.waiting else None]
     return "  ".join([f"  {format_times(rule.times):<10}", *filter(None, parts)])

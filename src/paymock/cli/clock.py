@@ -13,7 +13,7 @@ from paymock.cli.options import (
     completion,
     moment,
 )
-from paymock.cli.output import show, show_payment
+from paymock.cli.output import payment_lines, show
 from paymock.client.http import Json
 from paymock.rules.clock import MAX_ADVANCE, MAX_SPEED
 from paymock.schemas.control import DEFAULT_WAIT, MAX_WAIT, TARGETS
@@ -86,7 +86,7 @@ def advance(
     limit = DEFAULT_WAIT if timeout is None else timeout
     payment_id = client.resolve(payment_id)
     payment = client.advance_payment(payment_id, to, seconds, until_observed=until_observed, timeout=limit)
-    show_payment(client, payment, as_json=as_json)
+    show(payment, payment_lines(client, payment), as_json=as_json)
 
 
 @click.command

@@ -48,6 +48,7 @@ fault.guesses = {row.example: f"add {row.example}" for row in FAULT_ROWS} | {
 @click.argument("text", metavar="FAULT", shell_complete=_complete_fault)
 @click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only requests about payments of this order.")
+@click.option("--order-prefix", "order_id_prefix", metavar="TEXT", help="Only of orders whose ids begin so.")
 @click.option(
     "--payment",
     "payment_id",
@@ -119,7 +120,8 @@ def _show_rules(client: ApiClient, *, as_json: bool) -> None:
 
 def _rule_lines(rules: Sequence[Json]) -> list[str]:
     columns = [Column("TIMES", [format_times(rule["times"]) for rule in rules])]
-    for name in ("fault", "operation", "order_id", "payment_id", "skip", "seen", "applied", "waiting", "id"):
+    names = "fault", "operation", "order_id", "order_id_prefix", "payment_id", "skip", "seen", "applied"
+    for name in (*names, "waiting", "id"):
         cells = ["" if rule.get(name) is None else str(rule[name]) for rule in rules]
         columns.append(Column(name.removesuffix("_id").upper(), cells))
     return table_lines([column for column in columns if any(column.cells)], None) if rules else []

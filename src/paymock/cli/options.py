@@ -4,9 +4,11 @@ command or after it.
 This module is imported for every command, and imports nothing that takes long.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -250,3 +252,25 @@ def repetitions(times: int | None, *, always: bool) -> int | None:
     if always and times:
         raise click.UsageError("Give --times or --always, not both.")
     return None if always else times or 1
+
+
+def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Merge entries KEY=VALUE and JSON objects; the last value of a key wins."""
+    metadata: dict[str, Any] = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if text.startswith("{"):
+            try:
+                metadata |= json.loads(text)
+            except (ValueError, RecursionError):
+                raise click.BadParameter("is not a JSON object") from None
+        elif equals:
+            metadata[key] = value
+        else:
+            raise click.BadParameter("must be KEY=VALUE or a JSON object")
+    return metadata
+
+
+metadata_option = partial(
+    click.option, "--metadata", callback=_parse_metadata, multiple=True, metavar="KEY=VALUE"
+)

@@ -200,10 +200,6 @@ def payment_lines(client: ApiClient, payment: Json) -> list[str]:
     return [f"{payment['id']}  {payment['status']}", *(f"  {name:<10}{value}" for name, value in rows)]
 
 
-def show_payment(client: ApiClient, payment: Json, *, as_json: bool) -> None:
-    show(payment, payment_lines(client, payment), as_json=as_json)
-
-
 def format_amount(raw: str, chain: str, asset: str) -> str:
     """`1010000000000000000 (1.01 USDT)`, or `1010000000000000000 raw units of USDT` for an unknown asset."""
     tokens = format_tokens(raw, chain, asset)

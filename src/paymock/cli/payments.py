@@ -23,11 +23,13 @@ from paymock.cli.options import (
     NEWEST,
     PAYMENT,
     UP_TO_A_DAY,
+    Duration,
     Integer,
     as_json,
     complete_payment,
     completion,
     idempotency_key,
+    metadata_option,
     payment_argument,
 )
 from paymock.cli.output import (
@@ -45,7 +47,6 @@ from paymock.cli.output import (
     payment_lines,
     shortened,
     show,
-    show_payment,
     table_lines,
     terminal_width,
     truncated,
@@ -90,23 +91,6 @@ def _check_asset_case(ctx: click.Context, param: click.Parameter, asset: str | N
     return asset
 
 
-def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
-    """Merge entries KEY=VALUE and JSON objects; the last value of a key wins."""
-    metadata: dict[str, Any] = {}
-    for text in values:
-        key, equals, value = text.partition("=")
-        if text.startswith("{"):
-            try:
-                metadata |= json.loads(text)
-            except (ValueError, RecursionError):
-                raise click.BadParameter("is not a JSON object") from None
-        elif equals:
-            metadata[key] = value
-        else:
-            raise click.BadParameter("must be KEY=VALUE or a JSON object")
-    return metadata
-
-
 @click.command
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
@@ -120,13 +104,7 @@ def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[st
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
 @click.option("--address", default=DEFAULT_PAYOUT_ADDRESS, help="Payout address of the merchant.")
 @click.option("--order", "order_id", metavar="ORDER", help="Order of the merchant. [default: a new one]")
-@click.option(
-    "--metadata",
-    callback=_parse_metadata,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Entry of the metadata, or a JSON object. Repeatable.",
-)
+@metadata_option(help="Entry of the metadata, or a JSON object. Repeatable.")
 @idempotency_key
 @click.option("--print-curl", is_flag=True, help="Print an equivalent curl command, and send nothing.")
 @as_json
@@ -177,7 +155,7 @@ def create(
         echo_note("This idempotency key was used before: this is the payment as it was created then.")
     if call.warning:
         echo_note(f"Warning: {call.warning}")
-    show_payment(client, payment, as_json=as_json)
+    show(payment, payment_lines(client, payment), as_json=as_json)
     if not as_json:
         echo_hint("", *next_lines(AFTER_CREATION))
 
@@ -185,13 +163,14 @@ def create(
 @click.command
 @with_client
 @payment_argument
+@click.option("--at", type=Duration(0), metavar="DURATION", help="As it is this long after its creation.")
 @as_json
-def payment(client: ApiClient, *, payment_id: str, as_json: bool) -> None:
+def payment(client: ApiClient, *, payment_id: str, at: float | None, as_json: bool) -> None:
     """Show a payment, its timeline and its requests.
 
     Past and upcoming changes; past ones are marked. By default, the newest payment.
     """
-    detail = client.detail(client.resolve(payment_id))
+    detail = client.detail(client.resolve(payment_id), at=at)
     lines = []
     if not as_json:
         story = client.send("getStory", query={"payment_id": detail["payment"]["id"]}).result()
@@ -286,7 +265,7 @@ def deposit(
     funded = call.result()
     if call.replayed:
         echo_note("This idempotency key was used before: no deposit was added.")
-    show_payment(client, funded, as_json=as_json)
+    show(funded, payment_lines(client, funded), as_json=as_json)
 
 
 @click.command

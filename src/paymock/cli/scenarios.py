@@ -1,12 +1,14 @@
 """The commands `scenarios`, and `next`, which sets that of the next payments."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from paymock.cli.api import SCENARIO, ApiClient, CommandError, with_client
-from paymock.cli.options import FILE, Integer, as_json, gone, repetitions
+from paymock.cli.options import FILE, Integer, as_json, gone, metadata_option, repetitions
 from paymock.cli.output import Column, show, table_lines, terminal_width
 from paymock.payments.files import FileError, read_scenarios
 from paymock.payments.views import listed_scenario
@@ -71,7 +73,11 @@ def _read_file(file: Path) -> list[Scenario]:
 @click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]")
 @click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only creations of this order.")
-@click.option("--clear", is_flag=True, help="Delete all pending overrides, or those of the order.")
+@click.option(
+    "--order-prefix", "order_id_prefix", metavar="TEXT", help="Only creations of orders whose ids begin so."
+)
+@metadata_option(help="Only creations with this entry of metadata, or those of a JSON object. Repeatable.")
+@click.option("--clear", is_flag=True, help="Delete all pending overrides, or those with these conditions.")
 @as_json
 def next(  # noqa: A001 - the name of the command
     client: ApiClient,
@@ -80,9 +86,9 @@ def next(  # noqa: A001 - the name of the command
     course: Path | None,
     times: int | None,
     always: bool,
-    order_id: str | None,
     clear: bool,
     as_json: bool,
+    **conditions: Any,
 ) -> None:
     """Set the scenario of the next payments.
 
@@ -91,14 +97,15 @@ def next(  # noqa: A001 - the name of the command
     """
     has_override = scenario is not None or course is not None
     if clear and (has_override or always or times):
-        raise click.UsageError("--clear can be combined with --order only.")
+        raise click.UsageError("--clear can be combined with --order, --order-prefix, --metadata only.")
     repeat = repetitions(times, always=always)
-    if (always or times or order_id) and not (has_override or clear):
-        raise click.UsageError("--times, --always and --order need SCENARIO or --course.")
+    conditions["metadata"] = conditions["metadata"] or None
+    if (always or times or any(conditions.values())) and not (has_override or clear):
+        raise click.UsageError("--times, --always and conditions need SCENARIO or --course.")
     if scenario and course:
         raise click.UsageError("Give SCENARIO or --course, not both.")
     if clear:
-        client.clear_next(order_id)
+        client.clear_next(**conditions)
     if has_override:
         custom = None
         if course is not None:
@@ -106,11 +113,13 @@ def next(  # noqa: A001 - the name of the command
             if len(found) != 1:
                 raise CommandError(f"--course needs a file of one scenario, and {course} has {len(found)}")
             custom = msgspec.to_builtins(course_of(found[0]))
-        overrides = client.next(scenario, repeat, course=custom, order_id=order_id)
+        overrides = client.next(scenario, repeat, course=custom, **conditions)
     else:
         overrides = client.pending()
     lines = []
     for one in overrides:
-        order = f"  order {one['order_id']}" if "order_id" in one else ""
-        lines.append(f"{format_times(one['times']):<10}  {one['scenario']}{order}")
+        told = [f"order {one['order_id']}"] if "order_id" in one else []
+        told += [f"orders {one['order_id_prefix']}*"] if "order_id_prefix" in one else []
+        told += [f"metadata {json.dumps(one['metadata'])}"] if "metadata" in one else []
+        lines.append("  ".join([f"{format_times(one['times']):<10}", one["scenario"], *told]))
     show({"data": overrides}, lines, as_json=as_json, empty="nothing is pending")

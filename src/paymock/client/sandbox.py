@@ -182,14 +182,17 @@ class Sandbox:
             warnings.warn(call.warning, stacklevel=2)
         return created
 
-    def payment(self, payment_id: str) -> Json:
-        """Return the payment. The read does not appear in `requests`."""
-        payment: Json = self.detail(payment_id)["payment"]
+    def payment(self, payment_id: str, *, at: float | timedelta | None = None) -> Json:
+        """Return the payment, now or `at` seconds after its creation: no clock moves. The read does not
+        appear in `requests`.
+        """
+        payment: Json = self.detail(payment_id, at=at)["payment"]
         return payment
 
-    def detail(self, payment_id: str) -> Json:
+    def detail(self, payment_id: str, *, at: float | timedelta | None = None) -> Json:
         """Return the `payment` with its `scenario` and its `timeline`: all changes, past and upcoming."""
-        return self.call("getPaymentDetail", payment_id=payment_id)
+        seconds = None if at is None else f"{_seconds('at', at):.3f}"
+        return self.call("getPaymentDetail", payment_id=payment_id, query={"at": seconds})
 
     def payments(
         self,
@@ -253,26 +256,34 @@ class Sandbox:
         *,
         course: Json | None = None,
         order_id: str | None = None,
+        order_id_prefix: str | None = None,
+        metadata: Json | None = None,
         fault: None = None,
     ) -> list[Json]:
         """Set a scenario for the next `times` creations.
 
         In place of the name of a scenario, `course` describes one, with the fields of a file of scenarios.
         They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
-        all until `reset`; with an `order_id`, to those of that order only. Returns all pending overrides.
+        all until `reset`; with an `order_id`, an `order_id_prefix` or `metadata`, to those of that order, of
+        orders whose ids begin so, or with these members only. Returns all pending overrides.
         """
         if fault is not None:  # as before 0.4
             raise TypeError(f'next() takes no fault: call fault({fault!r}, operation="createPayment")')
-        override = {"scenario": scenario, "course": course, "order_id": order_id}
+        override = {"scenario": scenario, "course": course, "order_id": order_id, "metadata": metadata}
+        override["order_id_prefix"] = order_id_prefix
         return self._list("setNext", body=_given(override) | {"times": times})
 
     def pending(self) -> list[Json]:
         """List the pending overrides in the order in which they are taken."""
         return self._list("getNext")
 
-    def clear_next(self, order_id: str | None = None) -> None:
-        """Delete all pending overrides, or those for the creations of one order."""
-        self.call("clearNext", query={"order_id": order_id})
+    def clear_next(
+        self, order_id: str | None = None, *, order_id_prefix: str | None = None, metadata: Json | None = None
+    ) -> None:
+        """Delete all pending overrides, or those with these conditions."""
+        conditions = {"order_id": order_id, "order_id_prefix": order_id_prefix}
+        text = None if metadata is None else json.dumps(metadata)
+        self.call("clearNext", query={**conditions, "metadata": text})
 
     def fault(
         self,
@@ -280,17 +291,19 @@ class Sandbox:
         *,
         operation: str | None = None,
         order_id: str | None = None,
+        order_id_prefix: str | None = None,
         payment_id: str | None = None,
         skip: int = 0,
         times: int | None = 1,
     ) -> Json:
         """Add a rule that injects a fault, in the form of `X-Mock-Fault`, into requests of the application.
 
-        It selects the requests of an `operation` (`getPayment`), about an order or about a payment; None
-        selects all. The first `skip` of them pass, and the next `times` get the fault (None: all). Requests
-        that get `hold` go on when `clear_faults` deletes the rule. Returns the rule, with its `id`.
+        It selects the requests of an `operation` (`getPayment`), about an order, all whose ids begin so, or a
+        payment; None selects all. The first `skip` of them pass, and the next `times` get the fault (None:
+        all). Requests that get `hold` go on when `clear_faults` deletes the rule. Returns it, with its `id`.
         """
         selected = {"operation": operation, "order_id": order_id, "payment_id": payment_id}
+        selected["order_id_prefix"] = order_id_prefix
         body = {"fault": fault, "skip": skip, "times": times}
         return self.call("addFault", body=_given(selected) | body)
 

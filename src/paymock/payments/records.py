@@ -5,6 +5,7 @@ A created resource is one immutable record: the request and what was decided at 
 states are computed. What a test does to time and payments is stored separately, in records that are replaced.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from paymock.rules.errors import PaymockError
 from paymock.rules.faults import FaultRule
 from paymock.rules.scenarios import StoredScenario
 from paymock.rules.timeline import Transfer
+from paymock.schemas.json import equal
 
 
 class PaymentHead(msgspec.Struct, frozen=True, gc=False, tag="payment", array_like=True):
@@ -88,13 +90,26 @@ class SimulationRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class Override(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The scenario `value` for the next `times` creations that have no header for it; None: for all of them.
-    `custom_scenario` is that scenario, unless it is one of SCENARIOS. `order_id`: for that order only.
+    `custom_scenario` is that scenario, unless it is one of SCENARIOS. The rest are conditions: the order, the
+    beginning of its id, and members of its metadata.
     """
 
     value: str
     times: int | None
     custom_scenario: StoredScenario | None = None
     order_id: str | None = None
+    order_id_prefix: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def conditions(self) -> list[Any]:
+        return [self.order_id, self.order_id_prefix, self.metadata]
+
+    def selects(self, order_id: str, metadata: Mapping[str, Any]) -> bool:
+        """Whether a creation with this order and metadata takes it."""
+        members = {name: metadata[name] for name in self.metadata or () if name in metadata}
+        is_order = self.order_id in (None, order_id) and order_id.startswith(self.order_id_prefix or "")
+        return is_order and equal(self.metadata or {}, members)
 
 
 class SandboxRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -212,11 +212,13 @@ class FaultRule(Struct, frozen=True, gc=False, array_like=True):
     seen: int = 0
     applied: int = 0
     waiting: dict[str, int] = {}
+    order_id_prefix: str | None = None
 
     def selects(self, target: FaultTarget) -> bool:
         return (
             self.operation in (None, target.operation)
             and self.order_id in (None, target.order_id)
+            and (self.order_id_prefix is None or (target.order_id or "").startswith(self.order_id_prefix))
             and self.payment_id in (None, target.payment_id)
         )
 

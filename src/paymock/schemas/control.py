@@ -1,6 +1,6 @@
 """The request and reply bodies of the control API, `/_mock`. See docs/control-api.md."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -17,10 +17,12 @@ from paymock.schemas.fields import (
     ScenarioName,
     Timestamp,
     check,
+    condition_problem,
     doc,
     enumeration,
     identifier,
     matching,
+    metadata_text_problem,
 )
 from paymock.schemas.public import OPERATION_IDS, Payment, Problem, Query, Reply, Request
 from paymock.schemas.scenarios import NAME_FORMAT, AnyScenarioName, Course, CourseRequest
@@ -68,6 +70,7 @@ Fault = Annotated[
     doc(
         f"A fault in the form of `X-Mock-Fault`: {FAULT_FORM}.",
         examples=["status=503; times=2"],
+        extra_json_schema={"minLength": 1},
         extra={"check": fault_problem},
     ),
 ]
@@ -79,9 +82,19 @@ PaymentId = Annotated[
 OperationId = Annotated[
     str, enumeration("OperationId", "The id of an operation in the document of `/v1`.", OPERATION_IDS)
 ]
+MetadataCondition = Annotated[
+    dict[str, Any],
+    doc(
+        "Members of metadata: 1 to 10, at most 1,024 bytes.",
+        examples=[{"test": "A"}],
+        extra_json_schema={"additionalProperties": True, "minProperties": 1, "maxProperties": 10},
+        extra={"check": condition_problem},
+    ),
+]
 _Times = Annotated[int, Meta(ge=1, le=MAX_TIMES)]
 _Text = Annotated[str, Meta(min_length=1)]
 _Cursor = Annotated[str, matching("^[0-9]{1,18}$", "must be the `next_cursor` of a page")]
+_At = Annotated[str, matching(r"^[0-9]{1,8}(\.[0-9]{1,3})?$", "must be seconds after creation: 13 or 0.5")]
 _Timeout = Annotated[float, doc(f"Real seconds, at most {MAX_WAIT}.", ge=0, le=MAX_WAIT)]
 
 
@@ -91,15 +104,20 @@ class ListPayments(Query):
     limit: Annotated[int, doc(f"How many, 1 to {MAX_PAGE}.", ge=1, le=MAX_PAGE)] = 50
     cursor: Annotated[_Cursor | None, doc("The `next_cursor` of the previous page.")] = None
     status: Annotated[PaymentStatus | None, doc("Only payments with this status.")] = None
-    scenario: Annotated[
-        Annotated[str, NAME_FORMAT] | None,
-        doc("Only payments of this scenario, or of the course with this name."),
-    ] = None
+    scenario: Annotated[Annotated[str, NAME_FORMAT] | None, doc("Only those of this scenario or course.")] = (
+        None
+    )
     order_id: Annotated[str | None, doc("Only payments of this order.")] = None
     search: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)] | None,
         doc("The beginning of an `order_id` or `id`, an invoice address or a transaction hash."),
     ] = None
+
+
+class ReadPayment(Query):
+    """At which moment a payment is read."""
+
+    at: Annotated[_At | None, doc("Seconds after its creation, up to milliseconds; without it, now.")] = None
 
 
 class WaitForPayment(Query):
@@ -123,18 +141,21 @@ class WaitForRequests(Query):
     operation: Annotated[OperationId | None, doc("Only those of this operation.")] = None
     order_id: Annotated[_Text | None, doc("Only those about payments of this order.")] = None
     payment_id: Annotated[PaymentId | None, doc("Only those about this payment.")] = None
-    shown: Annotated[
-        PaymentStatus | None, doc("Only those whose reply showed a payment with this status.")
-    ] = None
+    shown: Annotated[PaymentStatus | None, doc("Only those whose reply showed this status.")] = None
     count: Annotated[int, doc(f"How many, 1 to {MAX_COUNT:,}.", ge=1, le=MAX_COUNT)] = 1
     after: Annotated[_Text | None, doc("Only those after the request with this `request_id`.")] = None
     timeout: _Timeout = DEFAULT_WAIT
 
 
-class ClearNext(Query):
-    """Which overrides are deleted."""
+class SelectNext(Query):
+    """Which overrides are meant: those with all these conditions; without any, all."""
 
     order_id: Annotated[_Text | None, doc("Only what is pending for the creations of this order.")] = None
+    order_id_prefix: Annotated[_Text | None, doc("Only for orders whose ids begin so.")] = None
+    metadata: Annotated[
+        Annotated[str, Meta(extra={"check": metadata_text_problem})] | None,
+        doc("Only for creations with these members of metadata, as JSON."),
+    ] = None
 
 
 class ListRequests(Query):
@@ -196,7 +217,7 @@ class AdvancePayment(Request):
     """A step ahead of one payment: by `seconds`, or `to` a status, the next change or the end."""
 
     seconds: Seconds | None = None
-    to: Target | None = None
+    to: Annotated[Target | None, doc("Where to go.")] = None
     until_observed: Annotated[
         bool,
         doc(
@@ -222,10 +243,14 @@ class SetNext(Request):
 
     gone: ClassVar = {"fault": 'is for a rule: POST /_mock/faults {"fault": …, "operation": "createPayment"}'}
 
-    scenario: ScenarioName | None = None
+    scenario: Annotated[ScenarioName | None, doc("One that this server knows.")] = None
     course: Annotated[CourseRequest | None, doc("A scenario of your own.")] = None
     times: Annotated[_Times | None, doc("How many creations; `null`: all, until a reset. Default: 1.")] = 1
     order_id: Annotated[OrderId | None, doc("Only creations of this order.")] = None
+    order_id_prefix: Annotated[OrderId | None, doc("Only creations of orders whose ids begin so.")] = None
+    metadata: Annotated[
+        MetadataCondition | None, doc("Only creations whose metadata have these members, with equal values.")
+    ] = None
 
 
 class PendingOverride(Reply):
@@ -233,10 +258,10 @@ class PendingOverride(Reply):
 
     scenario: AnyScenarioName
     times: Annotated[int | None, doc("How many times are left; `null`: all, until a reset.")]
-    course: (
-        Annotated[Course, doc("Present if the scenario is not one of the eight built-in ones.")] | UnsetType
-    ) = UNSET
+    course: Annotated[Course, doc("Present unless the scenario is a built-in one.")] | UnsetType = UNSET
     order_id: Annotated[str, doc("Present if it is for this order only.")] | UnsetType = UNSET
+    order_id_prefix: Annotated[str, doc("Present if the order has to begin so.")] | UnsetType = UNSET
+    metadata: Annotated[MetadataCondition, doc("Present if metadata need these.")] | UnsetType = UNSET
 
 
 class PendingOverrideList(Reply):
@@ -249,8 +274,9 @@ class AddFault(Request, kw_only=True):
     """A rule that injects a fault into the requests that it selects. Fields that are absent select all."""
 
     fault: Fault
-    operation: OperationId | None = None
+    operation: Annotated[OperationId | None, doc("Requests of this operation.")] = None
     order_id: Annotated[OrderId | None, doc("Requests about payments of this order.")] = None
+    order_id_prefix: Annotated[OrderId | None, doc("Or of orders whose ids begin so.")] = None
     payment_id: Annotated[PaymentId | None, doc("Requests about this payment.")] = None
     skip: Annotated[int, doc("How many requests pass first. Default: 0.", ge=0, le=MAX_TIMES)] = 0
     times: Annotated[
@@ -266,6 +292,7 @@ class FaultRule(Reply):
     fault: Fault
     operation: Annotated[OperationId | None, doc("`null`: every operation.")]
     order_id: Annotated[str | None, doc("`null`: requests of any order, or of none.")]
+    order_id_prefix: Annotated[str | None, doc("How the ids of the orders begin; `null`: anyhow.")]
     payment_id: Annotated[str | None, doc("`null`: requests about any payment, or none.")]
     skip: Annotated[int, doc("How many requests pass first.", ge=0)]
     times: Annotated[int | None, doc("How many requests get the fault; `null`: all.")]
@@ -310,13 +337,9 @@ class ScenarioChange(Reply, gc=False):
     offset_seconds: Offset
     event: Annotated[str, doc("What happens, in words.")]
     status: Annotated[PaymentStatus, doc("The payment's status from then on.")]
-    deposit: Annotated[
-        int | None, doc("The number of the deposit that it happens to, from 1; `null`: to none.")
-    ]
+    deposit: Annotated[int | None, doc("Which deposit it happens to, from 1; `null`: none.")]
     confirmations: Annotated[int | None, doc("How many confirmations that deposit has from then on.")]
-    deposit_status: Annotated[
-        DepositStatus | None, doc("The status of that deposit from then on; `null`: no deposit.")
-    ]
+    deposit_status: Annotated[DepositStatus | None, doc("Its status from then on; `null`: no deposit.")]
 
 
 class TimelineEntry(ScenarioChange, gc=False):
@@ -347,9 +370,7 @@ class PaymentDetail(Reply):
     now: Annotated[Timestamp, doc("The time on the payment's clock.")]
     timeline: Annotated[list[TimelineEntry], doc("In order.")]
     window_seconds: Annotated[float, doc("How long after creation the payment window closes.", ge=0)]
-    before: Annotated[
-        Payment | None, doc("As it was before its last change; `null`: nothing has changed yet.")
-    ]
+    before: Annotated[Payment | None, doc("Before its last change; `null`: nothing has changed yet.")]
     ahead_seconds: LeadSeconds
 
 
@@ -360,8 +381,7 @@ class FrozenClock(Reply):
 
 
 _Ended = (
-    Annotated[str, doc("Present if that has not come: where the payment stands, and what was awaited.")]
-    | UnsetType
+    Annotated[str, doc("If it has not come: where the payment stands, and what was awaited.")] | UnsetType
 )
 
 
@@ -373,9 +393,9 @@ class OrderWaitResult(Reply):
         bool, doc("Whether its newest payment has reached that or can still do so, or does not exist.")
     ]
     payment: Annotated[Payment | None, doc("The newest payment of the order; `null`: it has none.")]
-    clock: (
-        Annotated[FrozenClock, doc("Present if the wait ran out while the clock was frozen.")] | UnsetType
-    ) = UNSET
+    clock: Annotated[FrozenClock, doc("Present if the wait ran out under a frozen clock.")] | UnsetType = (
+        UNSET
+    )
     message: _Ended = UNSET
 
 
@@ -404,8 +424,8 @@ class JournalEntry(Reply):
     """A request that this sandbox has seen."""
 
     at: Annotated[Timestamp, doc("When it was answered, in real time.")]
-    method: str
-    path: str
+    method: Annotated[str, doc("The method.")]
+    path: Annotated[str, doc("The path, without secrets.")]
     status: Annotated[int, doc("The status of the reply; 0 when the connection was dropped.")]
     error: Annotated[str | None, doc("The error code of a refusal.")]
     message: Annotated[str | None, doc("The message of a refusal.")]
@@ -419,7 +439,7 @@ class JournalEntry(Reply):
         | None,
         doc("`null` without an Idempotency-Key."),
     ]
-    request_id: str
+    request_id: Annotated[str, doc("Its `X-Request-Id`.")]
     duration_ms: Annotated[float, doc("Milliseconds from the head to the reply.", ge=0)]
     operation: Annotated[OperationId | None, doc("`null`: the request met no operation.")]
     order_id: Annotated[str | None, doc("The order that it was about.")]
@@ -430,10 +450,7 @@ class JournalEntry(Reply):
     fault: Annotated[str | None, doc("The injected fault; `null`: none.")]
     shown_offset_seconds: Annotated[
         Offset | None,
-        doc(
-            "When the state began that the reply showed, in seconds after the payment's creation;"
-            " `null` where `shown` is."
-        ),
+        doc("Seconds from the creation to the shown state; `null` where `shown` is."),
     ]
     virtual_at: Annotated[
         Timestamp | None,
@@ -447,9 +464,7 @@ class JournalEntry(Reply):
     key: Annotated[
         str | None, doc("Of a creation: which key of its order it had, `1` for the first one; never the key.")
     ]
-    differs: Annotated[
-        list[str], doc("After the reuse of a key: the first paths at which the bodies differ.")
-    ]
+    differs: Annotated[list[str], doc("After the reuse of a key: the first paths that differ.")]
 
 
 class Journal(Reply):

@@ -80,10 +80,12 @@ def url_problem(text: str) -> str | None:
     return None if valid else "must be an absolute http or https URL: https://merchant.example/hooks"
 
 
-def metadata_problem(metadata: dict[str, Any]) -> str | None:
+def metadata_problem(
+    metadata: dict[str, Any], max_entries: int = _MAX_ENTRIES, max_bytes: int = _MAX_METADATA_BYTES
+) -> str | None:
     """The limit that `metadata` exceeds, or None when it is valid. Contains no value."""
-    if len(metadata) > _MAX_ENTRIES:
-        return f"must have at most {_MAX_ENTRIES} entries, not {len(metadata)}"
+    if len(metadata) > max_entries:
+        return f"must have at most {max_entries} entries, not {len(metadata)}"
     for number, key in enumerate(metadata, 1):
         if not 1 <= len(key) <= _MAX_KEY_CHARACTERS:
             entry = f"entry {number} has {len(key)}: `{shown_name(key)}`"
@@ -98,11 +100,24 @@ def metadata_problem(metadata: dict[str, Any]) -> str | None:
     refused = _value_problem(metadata) if _SUSPECT.search(encoded) else None
     if refused:
         return f"{refused[1]}; found at `metadata{refused[0]}`"
-    if len(encoded) > _MAX_METADATA_BYTES:
+    if len(encoded) > max_bytes:
         longest = max(metadata, key=lambda name: len(msgspec.json.encode(metadata[name])))
         found = f"{len(encoded)}; the longest entry is `metadata{shown_step(longest)}`"
-        return f"must take at most {_MAX_METADATA_BYTES} bytes as compact JSON, not {found}"
+        return f"must take at most {max_bytes} bytes as compact JSON, not {found}"
     return None
+
+
+def condition_problem(metadata: dict[str, Any]) -> str | None:
+    """The limit that a condition for metadata exceeds, or None."""
+    return metadata_problem(metadata, 10, 1024) if metadata else "must have at least one entry"
+
+
+def metadata_text_problem(text: str) -> str | None:
+    """What is wrong with the JSON of a condition for metadata, or None."""
+    try:
+        return condition_problem(msgspec.json.decode(text, type=dict[str, Any]))
+    except (msgspec.DecodeError, UnicodeError):
+        return "must be a JSON object"
 
 
 def _value_problem(value: Any) -> tuple[str, str] | None:

@@ -30,6 +30,15 @@ _IRRELEVANT = bytes(set(range(256)) - set(b"[{0123456789"))
 """All bytes but digits and those that open an array or object."""
 
 
+def equal(one: Any, other: Any) -> bool:
+    """Whether two decoded JSON values are the same: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
 def decode(body: bytes) -> Any:
     """The value of the JSON document `body`.
 

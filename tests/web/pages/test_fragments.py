@@ -340,13 +340,13 @@ def test_next_payments_are_told_with_the_scenario_that_they_get(api: Sandbox) ->
     for override in (
         {"scenario": "happy_path", "times": None, "order_id": "order-1"},
         {"scenario": "no_payment_expired"},
-        {"scenario": "late_payment", "times": 4},
+        {"scenario": "late_payment", "times": 4, "metadata": {"test": "A", "n": 1}},
         {"scenario": "manual_review", "times": None},
     ):
         assert api.post("/_mock/next", json=override).status_code == 200
     assert [plain(row) for row in re.findall("<li>(.*?)</li>", api.fragment("faults"))] == [
         "1 payment: no_payment_expired",
-        "4 payments: late_payment",
+        "4 payments with test = A and n = 1: late_payment",
         "All further payments of order order-1 : happy_path",
         "All further payments: manual_review",
     ]

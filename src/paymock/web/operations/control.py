@@ -94,7 +94,8 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="Payments",
         summary="Read a payment with its timeline",
         description="The payment, its scenario, the time on its own clock, and its timeline: every change, "
-        "past and future.",
+        "past and future. With `at`, as things stand that many seconds after the creation; no clock moves.",
+        query=schemas.ReadPayment,
         reply=schemas.PaymentDetail,
     ),
     ServiceOperation(
@@ -147,9 +148,9 @@ OPERATIONS: tuple[Operation, ...] = (
         description="""The next `times` creations that carry neither `X-Mock-Scenario` nor `X-Mock-Fault` take
 this scenario: for applications that cannot add headers. With `times: null` it is permanent until a reset. In
 place of a scenario, a `course` describes one of your own; the rules compute where it leads. They are taken in
-the order in which they were added, a permanent one last. A refused request takes none. With an `order_id`,
-they are for the creations of that order only, which take their own before those for all; so tests of several
-orders run side by side.""",
+the order in which they were added, a permanent one last. A refused request takes none. With an `order_id`, an
+`order_id_prefix` or `metadata`, they are for such creations only, so tests run side by side: first what names
+the order, then the longest prefix, then the most members of metadata.""",
         request=schemas.SetNext,
         reply=schemas.PendingOverrideList,
         errors=("capacity_exceeded",),
@@ -161,6 +162,7 @@ orders run side by side.""",
         tag="Overrides and faults",
         summary="Read what is pending",
         description="The scenarios that the next creations take.",
+        query=schemas.SelectNext,
         reply=schemas.PendingOverrideList,
     ),
     ServiceOperation(
@@ -170,7 +172,7 @@ orders run side by side.""",
         tag="Overrides and faults",
         summary="Clear what is pending",
         description="The next creations take what their own headers say.",
-        query=schemas.ClearNext,
+        query=schemas.SelectNext,
     ),
     ServiceOperation(
         route="POST /_mock/faults",

@@ -88,7 +88,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     @property
     def has_large_reply(self) -> bool:
         """Whether its reply may take megabytes."""
-        return self.query is not None and self.method == "GET" and not self.waits
+        is_of_one = self.waits or "payment_id" in self.parameters
+        return self.query is not None and self.method == "GET" and not is_of_one
 
     @property
     def needs_key(self) -> bool:

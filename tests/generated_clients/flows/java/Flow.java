@@ -127,7 +127,7 @@ class Flow {
 
         overrides.setNext(new SetNext().scenario(control.model.Scenario.SCENARIO_NO_PAYMENT_EXPIRED));
         var overridden = payments.createPayment("order-1003-payment", order("order-1003", "USDT"), null);
-        seen.put("overridden", inspection.getPaymentDetail(overridden.getId()).getScenario());
+        seen.put("overridden", inspection.getPaymentDetail(overridden.getId(), null).getScenario());
         overrides.addFault(new AddFault().fault("status=429"));
         seen.put("injected", refused("order-1004-payment", order("order-1004", "USDT")));
 

@@ -47,6 +47,7 @@ def test_a_rule_is_added_listed_and_deleted(api: Api) -> None:
         "fault": "drop",
         "operation": None,
         "order_id": None,
+        "order_id_prefix": None,
         "payment_id": None,
         "skip": 0,
         "times": 1,

@@ -67,18 +67,18 @@ def test_equal_reads_in_a_row_are_one_line(api: Api) -> None:
     assert attempts == f"  2030-01-31T12:00:31.000Z  {path}/attempts  shown expired at 30 s"
 
 
-def test_fault_rules_are_shown_with_their_counts(api: Api) -> None:
+def test_fault_rules_and_overrides_are_shown_with_their_counts(api: Api) -> None:
     rule = {"fault": "delay=1", "operation": "createPayment", "order_id": "a", "skip": 1, "times": 2}
     api.post("/_mock/faults", json=rule)
     for _ in range(2):
         api.created(order_id="a")
-    lines = story(api)
-    assert lines[lines.index("fault rules:") + 1 :][:3] == [
-        "  2 times     delay=1  createPayment  order a  skip 1  seen 2  applied 1",
-        "",
-        "requests:",
-    ]
-    assert lines[-1].endswith("  201   POST  /v1/payments  new  key 2  fault delay=1")
+    api.post("/_mock/next", json={"scenario": "late_payment", "metadata": {"test": "A"}})
+    told = "\n".join(story(api))
+    assert (
+        "\n  2 times     delay=1  createPayment  order a  skip 1  seen 2  applied 1\n\noverrides:\n" in told
+    )
+    assert "\n  once        late_payment  {'test': 'A'}\n\nrequests:\n" in told
+    assert told.endswith("  201   POST  /v1/payments  new  key 2  fault delay=1")
 
 
 def test_it_can_be_that_of_a_payment_or_an_order(api: Api) -> None:
@@ -125,6 +125,7 @@ def test_it_is_bounded(api: Api) -> None:
         api.deposit(payment, 1)
     for _ in range(MAX_CHANGES + 1):
         api.post("/_mock/faults", json={"fault": "drop", "order_id": "x" * 128})
+        api.post("/_mock/next", json={"scenario": "happy_path", "order_id": "x" * 128})
         unknown = {f"{letter}\N{PILE OF POO}" * 60: 1 for letter in "abcdef"}
         api.create(order() | unknown)
         api.get("/v1/chains/x")

@@ -22,6 +22,8 @@ def test_preset_text_and_switch_of_a_fault_agree(tab: Tab) -> None:
         ("truncate=5", "Cut off", True, None),
         ("hang; before", "No answer", False, "hang"),
         ("reset", None, True, "reset; before"),
+        ("status=429;retry-after=date", "Told to wait", False, "status=429; after;retry-after=date"),
+        ("extra=status", "New status", True, None),
     ):
         fault.fill(text)
         expect(presets.get_by_role("radio", name=preset, checked=True)).to_have_count(1 if preset else 0)
@@ -77,11 +79,12 @@ def test_next_payments_are_queued_and_what_is_refused_is_said_at_its_field(tab: 
     expect(form.locator("[aria-invalid=true]")).to_have_count(0)
     expect(fault).to_be_hidden()
     scenario.select_option("settlement_failed")
+    form.get_by_label("Order id begins with").fill("order-")
     form.get_by_role("spinbutton", name="Number of payments").fill("2")
     tab.button("Add").click()
-    expect(pending.get_by_role("listitem")).to_have_text(["2 payments: settlement_failed"])
+    expect(pending.get_by_role("listitem")).to_have_text(["2 payments of orders order-…: settlement_failed"])
     api.create()
-    expect(pending.get_by_role("listitem")).to_have_text(["1 payment: settlement_failed"])
+    expect(pending.get_by_role("listitem")).to_have_text(["1 payment of orders order-…: settlement_failed"])
     assert [payment["scenario"] for payment in api.payments()] == ["settlement_failed"]
     tab.button("Clear the queue").click()
     expect(pending).to_contain_text("The queue is empty.")

@@ -13,6 +13,9 @@ public final class Options {
     public static Options with() { return new Options(); }
     public Options operation(String operationId) { return put("operation", operationId); }
     public Options orderId(String orderId) { return put("order_id", orderId); }
+    public Options orderIdPrefix(String beginning) { return put("order_id_prefix", beginning); }
+    /** Members of the metadata of a creation. */
+    public Options metadata(Map<String, ?> members) { return put("metadata", members); }
     public Options status(String status) { return put("status", status); }
     public Options scenario(String scenario) { return put("scenario", scenario); }
     public Options shown(String status) { return put("shown", status); }

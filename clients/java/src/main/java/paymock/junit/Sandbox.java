@@ -48,7 +48,8 @@ public record Sandbox(String url, String apiKey, String name) {
         return reply.containsKey("observed") ? Json.at(reply, "payment") : reply;
     }
 
-    /** Sets the scenario of the next payments. Options: {@code times}, {@code orderId}. */
+    /** Sets the scenario of the next payments. Options: {@code times}, {@code orderId},
+     * {@code orderIdPrefix}, {@code metadata}. */
     public void next(String scenario, Options... options) {
         call("POST", "/_mock/next", one(options).put("scenario", scenario).members);
     }
@@ -57,7 +58,8 @@ public record Sandbox(String url, String apiKey, String name) {
         call("POST", "/_mock/next", one(options).put("course", course).members);
     }
 
-    /** Adds a fault rule, and returns it. Options: {@code operation}, {@code orderId}, {@code skip}, {@code times}. */
+    /** Adds a fault rule, and returns it. Options: {@code operation}, {@code orderId},
+     * {@code orderIdPrefix}, {@code skip}, {@code times}. */
     public Map<String, Object> fault(String fault, Options... options) {
         return call("POST", "/_mock/faults", one(options).put("fault", fault).members);
     }
@@ -84,6 +86,10 @@ public record Sandbox(String url, String apiKey, String name) {
     }
     /** A payment as the service shows it. The read does not appear in {@link #requests}. */
     public Map<String, Object> payment(String orderOrId) { return Json.at(call("GET", path(orderOrId), null), "payment"); }
+    /** The same, so long after its creation: no clock moves. */
+    public Map<String, Object> payment(String orderOrId, Duration at) {
+        return Json.at(call("GET", path(orderOrId) + "?at=" + Options.seconds(at), null), "payment");
+    }
     /** The last 1,000 requests of the application, newest first. */
     public List<Map<String, Object>> requests() { return Json.at(call("GET", "/_mock/requests?limit=1000", null), "data"); }
 

@@ -80,7 +80,8 @@ class AcceptanceTest {
                     yield "";
                 }
                 case "now" -> mock.now();
-                case "payment" -> mock.payment(first);
+                case "payment" -> options.members.isEmpty() ? mock.payment(first)
+                    : mock.payment(first, Duration.ofSeconds(new BigDecimal(options.members.get("at").toString()).longValueExact()));
                 case "payments" -> mock.payments(options);
                 case "read" -> application("GET", "/v1/payments/" + ids.get("$" + first), first, "");
                 case "requests" -> mock.requests();
