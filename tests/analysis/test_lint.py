@@ -72,6 +72,11 @@ WRONG = [
            creation()]),
     Wrong("ignores_retry_after", [1, 2], "`listChains` was repeated",
           [read(None, status=503, **CHAINS), read(None, **CHAINS)]),
+    *(
+        Wrong("ignores_retry_after", [1, 2], f"with `Retry-After: {seconds}`",
+              [read(None, status=500, fault=f"status=500; retry-after={asked}"), wait(pause), read()])
+        for asked, seconds, pause in (("7", 7, 6), ("date", 1, 0.8), ("86400", 60, 50))
+    ),
     # a journal of a server that kept no virtual times
     Wrong("ignores_retry_after", [1, 2], "0.5 s after",
           [read(None, status=503, virtual_at=None), wait(0.5), read(virtual_at=None)]),
@@ -112,6 +117,11 @@ RIGHT: dict[str, Sequence[Step]] = {
     "a pause in real time": [OVERLOADED, wait(1), read()],
     "a pause in virtual time": [OVERLOADED, wait(0.01, 3), read()],
     "nearly a pause, since a reply is recorded late": [OVERLOADED, wait(0.95), read()],
+    "a pause as long as asked for, or a minute": [
+        step
+        for asked, pause in (("none", 0), ("0", 0), ("date", 1), ("7", 7), ("86400", 60))
+        for step in (read(None, status=429, fault=f"status=429; retry-after={asked}"), wait(pause), read())
+    ],
     "a request that was under way": [OVERLOADED, wait(0.5), read(duration_ms=700)],
     "a creation of another order": [
         creation(**REFUSED, status=429),
@@ -194,6 +204,14 @@ def test_the_judge_knows_the_pace_of_ticks_and_repeats_reads_that_failed() -> No
     for journal in (journal_of(TOO_OFTEN[0].steps), journal_of(failed)):
         assert len(lint(journal.entries)) == 1
         assert judged(journal) == []
+
+
+def test_a_load_test_that_repeats_one_key_is_told_so_and_retries_are_not() -> None:
+    [warning] = lint(journal_of([creation(), *[creation("replayed"), wait(1)] * 19]).entries)
+    assert warning.rule == "key_repeated"
+    assert "19 of 20 creations repeated one Idempotency-Key" in warning.explanation
+    orders = [creation(payment_id=f"pay_{number}", order_id=f"order-{number}") for number in range(20)]
+    assert not lint(journal_of([*orders, *[creation("replayed")] * 19]).entries)
 
 
 def test_every_retry_that_comes_at_once_is_named() -> None:

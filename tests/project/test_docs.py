@@ -349,6 +349,10 @@ BAD_CLIENTS = {
     "ignores Retry-After": ("max(pause, retry_after)", "pause"),
     "never gives up": ("for pause in self.pauses:", "for pause in self.pauses * 100:"),
     "takes expired for final": ('"failed", "under', '"failed", "expired", "under'),
+    "takes an unknown status for a failure": (
+        "if status in FINAL:",
+        'if status in FINAL or "_unk" in status:',
+    ),
     "delivers again": (" and order_id not in self.delivered", ""),
 }
 """What a client does wrong, and the change of the good one."""

@@ -5,11 +5,12 @@ pause counts if real or virtual time has passed: where the clock is frozen, an i
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from paymock.rules.errors import RETRY_AFTER_SECONDS
+from paymock.rules.faults import parse_fault
 from paymock.rules.identifiers import KEY_LIFETIME
 from paymock.rules.scenarios import TERMINAL_STATUSES
 from paymock.rules.times import parse_rfc3339
@@ -20,9 +21,6 @@ MAX_READS_AFTER_END = 4
 """How many reads may follow a reply that showed a terminal status."""
 
 MAX_READS_PER_SECOND = 10
-
-_MIN_PAUSE_MS = RETRY_AFTER_SECONDS * 900
-"""The shortest pause that counts as `Retry-After`: a busy server records a reply after it has sent it."""
 
 _SHOWN_IDS = 3
 """How many ids of requests the text of a warning has."""
@@ -78,6 +76,10 @@ class _Request:
         self.began = self.answered - max(0, int(entry["duration_ms"]) - 1)  # times are rounded down
         self.virtual = parse_rfc3339(entry.get("virtual_at") or "") or 0
         self.fetch_site: str | None = entry.get("fetch_site")
+        self.retry_after = RETRY_AFTER_SECONDS if self.status in (429, 503) else 0
+        if (fault := parse_fault(self.fault or "")) and fault.retry_after:
+            seconds = int(fault.retry_after.replace("none", "0").replace("date", "1"))
+            self.retry_after = min(seconds, 60)  # a client may cap a longer one
 
     def pause_since(self, earlier: "_Request") -> int:
         """The milliseconds since the reply to an earlier request, real or virtual, whichever are more."""
@@ -94,6 +96,7 @@ def lint(
     return [
         *key_not_reused(requests),
         *key_conflict(requests),
+        *key_repeated(requests),
         *key_too_old(requests, payments),
         *key_in_browser(requests),
         *ignores_retry_after(requests),
@@ -137,6 +140,20 @@ def key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             )
 
 
+def key_repeated(requests: Sequence[_Request]) -> Iterator[LintWarning]:
+    """Most creations with the Idempotency-Key of one payment, as of a load test: they create nothing."""
+    creations = [one for one in requests if one.idempotency and one.operation == CREATE_PAYMENT]
+    replays = [one for one in creations if one.idempotency == "replayed"]
+    for payment_id, number in Counter(one.payment_id for one in replays).most_common(1):
+        if number >= 10 and 2 * number > len(creations):  # fewer may be retries
+            yield _warning(
+                "key_repeated",
+                f"{number} of {len(creations)} creations repeated one Idempotency-Key, and created nothing; "
+                "give each payment a key of its own",
+                *(one for one in replays if one.payment_id == payment_id),
+            )
+
+
 def key_too_old(requests: Sequence[_Request], payments: Iterable[Mapping[str, Any]]) -> Iterator[LintWarning]:
     """A repeated creation whose Idempotency-Key the real service keeps no more."""
     created = {payment["id"]: parse_rfc3339(payment["created_at"]) or 0 for payment in payments}
@@ -163,7 +180,7 @@ def key_in_browser(requests: Sequence[_Request]) -> Iterator[LintWarning]:
 
 
 def ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
-    """A request that repeats one sooner than its reply, 429 or 503, has asked for."""
+    """A request that repeats one sooner than its reply has asked for."""
     overloaded: dict[tuple[str, str | None], _Request] = {}
     for request in requests:
         about = None  # other operations are about nothing
@@ -178,15 +195,15 @@ def ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
         if earlier is not None and request.began >= earlier.answered:
             del overloaded[subject]
             pause = request.pause_since(earlier)
-            if pause < _MIN_PAUSE_MS:
+            if pause < earlier.retry_after * 900:  # a busy server records a reply after it has sent it
                 yield _warning(
                     "ignores_retry_after",
                     f"`{request.operation}` was repeated {format_seconds(pause / 1000)} s after a reply "
-                    f"{earlier.status} with `Retry-After: {RETRY_AFTER_SECONDS}`; wait that long first",
+                    f"{earlier.status} with `Retry-After: {earlier.retry_after}`; wait that long first",
                     earlier,
                     request,
                 )
-        if request.status in (429, 503):
+        if request.retry_after:
             overloaded[subject] = request
 
 

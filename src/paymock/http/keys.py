@@ -16,6 +16,15 @@ REALM = 'Bearer realm="paymock"'
 
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _CACHED_KEYS = 10_000
+_FORMS = (
+    ("bearer +bearer( .*)?", "`Bearer` was sent twice."),
+    ("bearer *", "`Bearer` was sent without a key."),
+    ("(bearer +)?[\"'`<].*", "The key was sent in quotation marks or brackets."),
+    (r"(bearer +)?(\$|%|\{\{).*", "The name of a variable was sent, not its value."),
+    ("(basic|token|apikey|key) .*", "Another scheme than `Bearer` was sent."),
+    ("[!-~]+", "The key was sent without `Bearer`."),
+)
+"""What a refusal tells of the form of an `Authorization` header, never of the key."""
 
 
 class Keyring:
@@ -51,7 +60,8 @@ class Keyring:
                     else f"In open mode, use any key mk_test_NAME, such as {OPEN_KEY_EXAMPLE}."
                 )
                 headers = [("WWW-Authenticate", challenge)]
-                raise PaymockError("unauthenticated", f"{reason} {hint}", headers=headers)
+                text = " ".join(filter(None, (reason, _form_of(request), hint)))
+                raise PaymockError("unauthenticated", text, headers=headers)
             if len(value) <= MAX_CACHED_LENGTH:
                 self._identities[value] = identity
         request.sandbox, request.owner, request.key_name = identity
@@ -71,3 +81,13 @@ class Keyring:
         if is_key:
             return sandbox, sandbox, self._names.get(token, "")
         return (sandbox, sandbox_of(key), self._names.get(key, "")) if is_named else None
+
+
+def _form_of(request: Request) -> str | None:
+    """Return what is wrong with the form of the key that was sent, if that is seen."""
+    sent = request.headers.get(b"authorization", b"").decode("latin-1").strip()
+    if b"authorization" in request.repeated:
+        return "The header was sent twice."
+    if not sent and any(name in request.headers for name in (b"x-api-key", b"api-key", b"x-auth-token")):
+        return "A key was sent in another header."
+    return next((told for form, told in _FORMS if re.fullmatch(f"(?i:{form})", sent)), None)

@@ -94,7 +94,7 @@ _ROWS = (
     ErrorKind(
         "not_found",
         404,
-        "There is nothing at this path. Paths are exact: a trailing slash makes another path.",
+        "There is nothing at this path.",
         "Begin at `/llms.txt`; the paths are listed in `/openapi.yaml` and `/swagger/`.",
     ),
     ErrorKind(

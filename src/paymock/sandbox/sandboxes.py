@@ -31,6 +31,7 @@ from paymock.payments.timelines import PaymentTimelines
 from paymock.rules import identifiers
 from paymock.rules.clock import ClockSetting
 from paymock.rules.errors import PaymockError
+from paymock.rules.times import to_rfc3339
 from paymock.sandbox.clock import Clock
 from paymock.sandbox.conflicts import replay_of
 from paymock.sandbox.log_buffer import Entry, LogBuffer
@@ -70,6 +71,8 @@ class Sandboxes:
         # what others may use of the store
         self.get, self.page, self.count, self.increment = store.get, store.page, store.count, store.increment
         self.is_synchronous, self.propagation_ms = store.is_synchronous, store.propagation_ms
+        since = f" This server keeps payments in memory, since {to_rfc3339(clock()):.19}Z."
+        self.kept_since = since if store.is_synchronous else ""
         # what all sandboxes share
         self.metadata = SharedMetadata(store, clock, metadata)
         self.notifier = Notifier(store, clock)

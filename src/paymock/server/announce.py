@@ -84,6 +84,7 @@ class Announcer:
         count = self._key_count
         options = "" if url == f"http://127.0.0.1:{DEFAULT_PORT}" else f" --url {shlex.quote(url)}"
         options += " --key KEY" if count else ""
+        ignores_port = "PORT" in os.environ and "PAYMOCK_PORT" not in os.environ
         example = f"any mk_test_NAME, for example {OPEN_KEY_EXAMPLE} (open mode)"
         lines = {
             "Dashboard": f"{url}/" if self._has_control else None,
@@ -94,6 +95,7 @@ class Announcer:
             "Metrics": metrics,
             "Next": f"{self._program}{options} create",
             "Stop": "Ctrl-C",
+            "Note": "the variable PORT is not read: PAYMOCK_PORT is" if ignores_port else None,
         }
         rows = [f"  {name:<10}{text}" for name, text in lines.items() if text]
         return "\n".join([f"paymock {__version__}    MOCK: no real funds", *rows])

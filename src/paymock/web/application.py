@@ -31,7 +31,16 @@ from paymock.web.telemetry.journal_entry import encoded_entry
 if TYPE_CHECKING:
     from paymock.web.telemetry.metrics import RequestMetrics  # needs an extra
 
-_EVENTS = re.compile("/_mock/events|/checkout/[^/]*/events")
+_ELSEWHERE = {
+    "/_mock/events|/checkout/[^/]*/events": (
+        "Event streams are gone: poll `GET /_mock/clock` or `/checkout/{payment_id}.json`."
+    ),
+    "/(v1/)?(healthz?|ping|status)": "Health checks are `/livez` and `/readyz`.",
+    r"/(v1/)?openapi\.json": "The document is `/openapi.yaml`.",
+    ".*/(cancel|capture|confirm|refunds?|void)": "This service has none: nothing is canceled or paid back.",
+    "/v1/(charges|invoices|orders|payment_intents|checkout/sessions)(/.*)?": "Use `POST /v1/payments`.",
+}
+"""What paths of other services, and of earlier versions, are probably meant for."""
 
 
 class Application:
@@ -129,10 +138,12 @@ class Application:
             is_page = request.method in ("GET", "HEAD") and not f"{request.path}/".startswith(PUBLIC)
             if self.unknown_page is not None and is_page and prefers_html(request):
                 return await self.unknown_page(request)
-            kind, similar = ERRORS["not_found"], self.routes.similar(request.path)
-            hint = f" Did you mean `{similar}`?" if similar else ""
-            if _EVENTS.fullmatch(request.path):
-                hint = " Event streams are gone: poll `GET /_mock/clock` or `/checkout/{payment_id}.json`."
+            kind, path, similar = ERRORS["not_found"], request.path, self.routes.similar(request.path)
+            exact = re.sub("/+", "/", path).rstrip("/")
+            near = f" Did you mean `{similar}`?" if similar else ""
+            hint = next((f" {text}" for form, text in _ELSEWHERE.items() if re.fullmatch(form, path)), near)
+            if exact != path and self.routes.find(exact):
+                hint = f" Paths are exact, with their slashes: did you mean `{exact}`?"
             raise PaymockError("not_found", f"{kind.meaning}{hint} {kind.remedy}")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:

@@ -11,7 +11,7 @@ import pytest
 
 from paymock.payments.records import EndpointRecord, PaymentRecord
 from paymock.rules.identifiers import sandbox_of
-from tests.support.client import ORDER, fresh_key
+from tests.support.client import ORDER, Api, fresh_key
 from tests.support.contract import Contract
 from tests.support.raw import RawReply, exchange
 from tests.support.server import RunningServer
@@ -151,8 +151,42 @@ MESSAGES = {
     read("/payments/pay_1", "Accept: */*"): "Did you mean `/v1/payments/{payment_id}`?",
     read("/v1/payments/undefined"): "begins with pay_.",
     read("/v1/payments/att_1"): "begins with pay_, that of an attempt with att_",
+    read("/v1/payments/pay_x"): "This server keeps payments in memory, since 2030-01-31T12:00:00Z.",
+    **{
+        read(path): said
+        for said, paths in {
+            "Use `POST /v1/payments`.": ["/v1/charges", "/v1/invoices/1", "/v1/checkout/sessions"],
+            "This service has none: ": ["/v1/payments/pay_1/cancel", "/v1/refunds", "/v1/charges/1/capture"],
+            "`/livez` and `/readyz`": ["/health", "/healthz", "/ping", "/v1/status"],
+            "The document is `/openapi.yaml`": ["/openapi.json", "/v1/openapi.json"],
+            "with their slashes: did you mean `/v1/chains`?": ["/v1/chains/", "//v1/chains"],
+        }.items()
+        for path in paths
+    },
+    **{
+        read("/v1/chains", *lines): said
+        for said, headers in {
+            "`Bearer` was sent twice.": [["Authorization: Bearer Bearer mk_test_a"]],
+            "without a key": [["Authorization: Bearer"]],
+            "quotation marks or brackets": [['Authorization: Bearer "mk_test_a"'], ["Authorization: <KEY>"]],
+            "The name of a variable": [["Authorization: Bearer $KEY"], ["Authorization: Bearer %KEY%"]],
+            "Another scheme": [["Authorization: Basic bWs6"], ["Authorization: Token mk_test_a"]],
+            "without `Bearer`": [["Authorization: mk_test_a"]],
+            "The header was sent twice.": [["Authorization: Bearer mk_test_a", "Authorization: a"]],
+            "another header": [["X-Api-Key: mk_test_a"], ["Api-Key: mk_test_a"]],
+        }.items()
+        for lines in headers
+    },
 }
 """Requests, and what the refusal says."""
+
+
+def test_an_order_in_place_of_a_payment_id_is_told_the_id_of_its_newest_payment(api: Api) -> None:
+    api.created(order_id="order-7")
+    newest = api.created(order_id="order-7")["id"]
+    for path in ("/v1/payments/order-7", "/v1/payments/order-7/attempts"):
+        said = api.get(path).json()["error"]["message"]
+        assert f"That is an order: its newest payment is `{newest}`." in said
 
 
 def test_a_refusal_says_what_is_wrong_and_what_would_be_right(server: RunningServer) -> None:

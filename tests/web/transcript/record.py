@@ -21,6 +21,7 @@ TRANSCRIPT = Path(__file__).with_name("transcript.txt")
 _MAX_BODY = 4_096
 """The longest body that is written in full, in bytes. Of a longer one, the digest is."""
 
+_SINCE = re.compile(rb"since [0-9]{4}-[0-9TZ:-]+")
 _VARIABLE = re.compile(rb"(?im)^(date:|x-request-id:|HTTP/1\.1 (?:413|422)) [^\r]+")
 """What differs between two runs, and the reason phrases that differ between versions of Python."""
 
@@ -62,6 +63,7 @@ def as_text(mark: str, message: bytes) -> str:
     head, _, body = message.partition(b"\r\n\r\n")
     if request_id := _REQUEST_ID.search(head):  # an error repeats it
         body = body.replace(b'"request_id":"%b"' % request_id[1], b'"request_id":"*"')
+    body = _SINCE.sub(b"since *", body)
     head = _VARIABLE.sub(rb"\1 *", head).replace(b"\r\n", b"\n")
     if len(body) > _MAX_BODY:
         body = f"({len(body):,} bytes, SHA-256 {hashlib.sha256(body).hexdigest()})".encode()
