@@ -37,7 +37,7 @@ func (shop *Shop) Order(orderID string) (err error) {
 // Poll reads the payment of an order, and delivers the goods once it is completed.
 func (shop *Shop) Poll(orderID string) error {
 	payment, err := shop.send("GET", "/v1/payments/"+shop.payments[orderID], "", "")
-	if err == nil && payment.Status == "completed" && shop.Status[orderID] != "completed" {
+	if err == nil && payment.Status == "completed" && shop.Delivered[orderID] == 0 {
 		shop.Delivered[orderID]++
 	}
 	if err == nil {

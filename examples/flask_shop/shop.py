@@ -125,8 +125,8 @@ class Shop:
             if status == "completed":
                 db.execute("INSERT INTO deliveries VALUES (?) ON CONFLICT DO NOTHING", [order_id])
             db.execute(  # unless a younger reply, with a final status, came first
-                "UPDATE orders SET state = ?, final = ? WHERE id = ? AND NOT final",
-                [STATES.get(status, "ask us"), status in FINAL, order_id],
+                "UPDATE orders SET state = coalesce(?, state), final = ? WHERE id = ? AND NOT final",
+                [STATES.get(status), status in FINAL, order_id],
             )
 
 

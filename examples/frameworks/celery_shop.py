@@ -2,9 +2,9 @@
 
 import os
 
-from celery import Celery
+from celery import Celery, Task
 
-from payments import FINAL, UNKNOWN, Payments
+from payments import FINAL, UNKNOWN, Payments, asked_pause
 
 app = Celery("shop", broker=os.environ.get("BROKER_URL"))
 app.conf.update(
@@ -13,8 +13,16 @@ app.conf.update(
     payments_timeout=10,
     task_acks_late=True,  # a task outlives its worker
 )
-AGAIN = {"autoretry_for": UNKNOWN, "default_retry_delay": 10, "max_retries": None}
-"""An error says nothing about a payment: the task comes again, after ten seconds."""
+
+
+class Again(Task):
+    """An error says nothing about a payment: the task comes again, after ten seconds or what is asked for."""
+
+    autoretry_for, default_retry_delay, max_retries = UNKNOWN, 10, None
+
+    def retry(self, exc=None, **options):
+        return super().retry(exc=exc, countdown=max(self.default_retry_delay, asked_pause(exc)), **options)
+
 
 delivered = []  # a real shop has a table in place of this, with the order as its primary key
 
@@ -23,12 +31,12 @@ def order(order_id):
     (create_payment.s(order_id) | follow.s(order_id)).delay()
 
 
-@app.task(**AGAIN)
+@app.task(base=Again)
 def create_payment(order_id):
     return payments().create(order_id)
 
 
-@app.task(bind=True, **AGAIN)
+@app.task(base=Again, bind=True)
 def follow(self, payment_id, order_id):
     """Reads the payment once, delivers if it is completed, and comes again if it can still change."""
     status = payments().status(payment_id)

@@ -1,13 +1,14 @@
 """A shop with FastAPI. A background task of the application polls the payments."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 from fastapi import FastAPI, HTTPException
 
-from payments import FINAL, UNKNOWN, payment_of
+from payments import FINAL, UNKNOWN, asked_pause, payment_of
 
 
 class Shop:
@@ -17,6 +18,7 @@ class Shop:
         self.payment_ids: dict[str, str | None] = {}  # of each order; None until the service has answered
         self.decided: set[str] = set()
         self.delivered: list[str] = []
+        self.not_before: dict[str, float] = {}  # when the service takes the next request about an order
 
     async def order(self, order_id: str) -> str:
         """Takes an order, and returns the id of its payment. After an error, the customer orders again."""
@@ -29,10 +31,13 @@ class Shop:
     async def poll(self) -> None:
         """Reads the payment of each open order once, and delivers what is completed."""
         for order_id in self.payment_ids.keys() - self.decided:
+            if time.monotonic() < self.not_before.get(order_id, 0):
+                continue
             try:
                 reply = await self.service.get(f"/v1/payments/{await self.order(order_id)}")
                 status = reply.raise_for_status().json()["status"]
-            except UNKNOWN:  # says nothing about the payment: the order stays open
+            except UNKNOWN as error:  # says nothing about the payment: the order stays open
+                self.not_before[order_id] = time.monotonic() + asked_pause(error)
                 continue
             if status == "completed" and order_id not in self.decided:  # another poll may have been first
                 self.delivered.append(order_id)

@@ -1,6 +1,8 @@
 """What the shops ask of the payment service, and how those without asyncio do."""
 
 import ssl
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import httpx
 
@@ -28,6 +30,17 @@ def payment_of(order_id):
         },
         "headers": {"Idempotency-Key": f"payment-of-{order_id}"},
     }
+
+
+def asked_pause(error):
+    """How many seconds the service asks to wait, at most a minute: by a number or an HTTP date."""
+    asked = error.response.headers.get("Retry-After", "") if isinstance(error, httpx.HTTPStatusError) else ""
+    if not asked.isdecimal():
+        try:
+            asked = (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):  # another text, or none
+            return 0
+    return max(0, min(float(asked), 60))
 
 
 class Payments:

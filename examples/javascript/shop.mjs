@@ -7,6 +7,13 @@ import { fileURLToPath } from "node:url";
 // After `expired`, the customer may pay late.
 const FINAL = ["completed", "underpaid_expired", "overpaid_review", "manual_review", "failed"];
 
+/** How long to wait, at most a minute: the header is a number of seconds or an HTTP date. */
+function seconds(retryAfter) {
+  const number = Number(retryAfter);
+  const asked = Number.isNaN(number) ? (Date.parse(retryAfter) - Date.now()) / 1000 : number;
+  return Math.max(0, Math.min(asked || 0, 60));
+}
+
 /** `sleep` takes seconds. */
 export function createShop({ url, apiKey, timeoutMs = 10_000, sleep = (seconds) => wait(1000 * seconds) }) {
   const orders = new Map(); // a real shop has a database
@@ -17,8 +24,8 @@ export function createShop({ url, apiKey, timeoutMs = 10_000, sleep = (seconds) 
     const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json", ...request?.headers };
     const reply = await fetch(url + path, { ...request, headers, signal: AbortSignal.timeout(timeoutMs) });
     if (reply.ok) return reply.json();
-    const retryAfter = Number(reply.headers.get("Retry-After"));
-    if (retryAfter) await sleep(retryAfter);
+    const pause = seconds(reply.headers.get("Retry-After"));
+    if (pause) await sleep(pause);
     throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
   }
 

@@ -10,12 +10,14 @@ Three rules make it so:
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
 TRIES = 5
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 0.5, 8.0, 60.0
 
 
 class GaveUp(Exception):
@@ -61,8 +63,23 @@ class RetryingClient:
                 by_the_service = reply.headers.get("Content-Type", "").startswith("application/json")
                 if by_the_service and reply.status_code < 500 and reply.status_code != 429:
                     return dict(reply.raise_for_status().json())
-                problem, asked = f"status {reply.status_code}", float(reply.headers.get("Retry-After", 0))
+                problem, asked = (
+                    f"status {reply.status_code}",
+                    asked_pause(reply.headers.get("Retry-After", "")),
+                )
             if tried < self.tries - 1:
                 longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tried)
                 self.sleep(max(asked, random.uniform(0, longest)))
         raise GaveUp(f"{method} {path}: {problem}, {self.tries} times")
+
+
+def asked_pause(retry_after: str) -> float:
+    """The seconds that a `Retry-After` asks for, at most LONGEST_ASKED: it is a number or an HTTP date."""
+    if retry_after.isdecimal():
+        seconds = float(retry_after)
+    else:
+        try:
+            seconds = (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):  # another text, or none
+            return 0
+    return max(0, min(seconds, LONGEST_ASKED))

@@ -9,8 +9,8 @@ call() {
 call -o /dev/null -X PUT "$url/_mock/clock" -d '{"speed": 0}'
 
 # The first reply gets lost. curl tries again, with the same idempotency key, so there is one payment.
-id=$(call --retry 2 --retry-all-errors "$url/v1/payments" -H 'X-Mock-Fault: drop; times=1' \
-  -H 'Idempotency-Key: order-1001-payment' -d '{
+id=$(call --retry 2 --retry-all-errors --retry-max-time 60 "$url/v1/payments" \
+  -H 'X-Mock-Fault: drop; times=1' -H 'Idempotency-Key: order-1001-payment' -d '{
     "order_id": "order-1001",
     "receive": {
       "chain": "bsc",
@@ -20,7 +20,7 @@ id=$(call --retry 2 --retry-all-errors "$url/v1/payments" -H 'X-Mock-Fault: drop
     },
     "settlement": {"mode": "same_chain_merchant_payout"},
     "pay_with": [{"chain": "bsc", "asset": "USDT"}]
-  }' | sed 's/^{"id":"\([^"]*\)".*/\1/')
+  }' | sed -n 's/.*{"id":"\(pay_[^"]*\)".*/\1/p')
 
 call -o /dev/null "$url/_mock/clock/advance" -d '{"seconds": 45}'
 payments=$(call "$url/_mock/payments")

@@ -10,6 +10,9 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.format.DateTimeFormatter;
+import java.time.format.DateTimeParseException;
 import java.util.Collections;
 import java.util.Map;
 import java.util.Queue;
@@ -101,11 +104,23 @@ public class Shop {
     /** The body of a reply that says success. All else is an exception, after the pause that the service asks for. */
     String send(HttpRequest.Builder request) throws IOException, InterruptedException {
         var reply = http.send(request.build(), BodyHandlers.ofString());
-        Thread.sleep(1000 * reply.headers().firstValueAsLong("Retry-After").orElse(0));
+        Thread.sleep(1000 * seconds(reply.headers().firstValue("Retry-After").orElse("0")));
         if (reply.statusCode() >= 300) {
             throw new IOException(reply.statusCode() + " " + reply.body());
         }
         return reply.body();
+    }
+
+    /** How long to wait, at most a minute: the header is a number of seconds or an HTTP date. */
+    static long seconds(String retryAfter) {
+        var isNumber = retryAfter.matches("[0-9]{1,9}");
+        try {
+            var date = isNumber ? null : DateTimeFormatter.RFC_1123_DATE_TIME.parse(retryAfter, Instant::from);
+            var seconds = isNumber ? Long.parseLong(retryAfter) : Duration.between(Instant.now(), date).toSeconds() + 1;
+            return Math.max(0, Math.min(seconds, 60));
+        } catch (DateTimeParseException another) {
+            return 0;
+        }
     }
 
     static String member(String json, String name) throws IOException {
