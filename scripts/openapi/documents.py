@@ -143,8 +143,7 @@ HEADERS: Json = {
         "example": 'Bearer realm="paymock"',
     },
     "Retry-After": {
-        "description": "Seconds to wait before a retry, or an HTTP date.",
-        "required": True,
+        "description": "Seconds to wait before a retry, or an HTTP date. Absent if a fault says so.",
         "schema": {"type": "string"},
         "example": "1",
     },

@@ -55,7 +55,7 @@ class Sandbox {
     this.#post("faults", { fault, order_id: orderId, order_id_prefix: orderIdPrefix, ...rule });
   faults = async () => (await this.#get("faults")).data;
   payment = async (orderOrId, { at } = {}) =>
-    (await this.#get(`payments/${encodeURIComponent(orderOrId)}`, { at })).payment;
+    (await this.#get(`payments/${encodeURIComponent(orderOrId)}`, { at: at?.toFixed(3) })).payment;
   requests = async () => (await this.#get("requests", { limit: 1000 })).data;
   [Symbol.asyncDispose] = () => this.reset();
   describe = () => this.#get("story");

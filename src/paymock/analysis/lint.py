@@ -69,17 +69,16 @@ class _Request:
         self.order_id: str | None = entry["order_id"]
         self.payment_id: str | None = entry["payment_id"]
         self.status: int = entry["status"]
-        self.shown: str | None = entry["shown"]
         self.fault: str | None = entry["fault"]
         self.idempotency: str | None = entry["idempotency"]
         self.answered = parse_rfc3339(entry["at"]) or 0
         self.began = self.answered - max(0, int(entry["duration_ms"]) - 1)  # times are rounded down
         self.virtual = parse_rfc3339(entry.get("virtual_at") or "") or 0
         self.fetch_site: str | None = entry.get("fetch_site")
-        self.retry_after = RETRY_AFTER_SECONDS if self.status in (429, 503) else 0
-        if (fault := parse_fault(self.fault or "")) and fault.retry_after:
-            seconds = int(fault.retry_after.replace("none", "0").replace("date", "1"))
-            self.retry_after = min(seconds, 60)  # a client may cap a longer one
+        fault = parse_fault(self.fault or "")
+        self.shown: str | None = "unknown" if fault and fault.part == "status" else entry["shown"]
+        usual = RETRY_AFTER_SECONDS if self.status in (429, 503) else "none"
+        self.retry_after = str((fault and fault.retry_after) or usual)
 
     def pause_since(self, earlier: "_Request") -> int:
         """The milliseconds since the reply to an earlier request, real or virtual, whichever are more."""
@@ -143,7 +142,7 @@ def key_conflict(requests: Sequence[_Request]) -> Iterator[LintWarning]:
 def key_repeated(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     """Most creations with the Idempotency-Key of one payment, as of a load test: they create nothing."""
     creations = [one for one in requests if one.idempotency and one.operation == CREATE_PAYMENT]
-    replays = [one for one in creations if one.idempotency == "replayed"]
+    replays = [one for one in creations if one.idempotency == "replayed" and one.shown]
     for payment_id, number in Counter(one.payment_id for one in replays).most_common(1):
         if number >= 10 and 2 * number > len(creations):  # fewer may be retries
             yield _warning(
@@ -195,7 +194,8 @@ def ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
         if earlier is not None and request.began >= earlier.answered:
             del overloaded[subject]
             pause = request.pause_since(earlier)
-            if pause < earlier.retry_after * 900:  # a busy server records a reply after it has sent it
+            asked = {"none": 0, "date": 1}.get(earlier.retry_after) or min(int(earlier.retry_after), 60)
+            if pause < asked * 900:  # a client may cap it; a busy server records a reply after it has sent it
                 yield _warning(
                     "ignores_retry_after",
                     f"`{request.operation}` was repeated {format_seconds(pause / 1000)} s after a reply "
@@ -203,7 +203,7 @@ def ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
                     earlier,
                     request,
                 )
-        if request.retry_after:
+        if request.retry_after not in ("none", "0"):
             overloaded[subject] = request
 
 

@@ -266,7 +266,7 @@ class ControlService:
         newest = await search_of_order(self._sandboxes, sandbox, payment_or_order)()
         if newest is None:
             message = "This API key has no payment of that order. The id of a payment begins with pay_."
-            raise PaymockError("payment_not_found", message)
+            raise PaymockError("payment_not_found", message + self._sandboxes.kept_since)
         return PAYMENT_PREFIX + newest.record.token
 
     async def story(self, sandbox: str, query: schemas.ReadStory) -> str:
@@ -283,7 +283,7 @@ class ControlService:
             found, cursor, _ = await self.snapshots(sandbox, newest)
         orders = {payment.record.order_id for payment in found}
         if order_id is not None and order_id not in orders:
-            raise PaymockError("payment_not_found")
+            raise PaymockError("payment_not_found", f"No such payment.{self._sandboxes.kept_since}")
         rules = (await self.fault_rules.list(sandbox)).data
         pending = (await self.overrides.pending(sandbox)).data
         requests = await decoded(await self.journal.stored(sandbox, JOURNAL_LENGTH))
@@ -297,6 +297,7 @@ class ControlService:
                 if (one.payment_id in ids if one.payment_id and payment_id else one.order_id in orders)
             ]
             rules = [one for one in rules if one.payment_id in ids and one.order_id in {None, *orders}]
+            pending = []  # which are for other payments
         return story(clock, details, rules, pending, requests, has_more=cursor is not None, mask=self._mask)
 
     async def reset(self, sandbox: str) -> None:

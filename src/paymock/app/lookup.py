@@ -24,7 +24,6 @@ from paymock.schemas.public import Payment
 from paymock.stores.base import companion_key
 
 _FEW, _MANY = 16, 500  # payments that a search reads at a time: at first, and then
-_SEARCHED = 1_000  # newest payments, for an order id in place of a payment id
 _DERIVED = re.compile("0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})")
 """An address or a hash, which no record contains."""
 
@@ -167,8 +166,8 @@ async def find_payment(sandboxes: Sandboxes, sandbox: str, payment_id: str) -> P
         other = f", that of {_OTHER_IDS[prefix]} with {prefix}_" if prefix in _OTHER_IDS else ""
         hint = "" if prefix == "pay" else f"The id of a payment begins with pay_{other}. "
         if hint:
-            wanted = PaymentFilter(order_id=payment_id)
-            page = await newest_payments(sandboxes, sandbox, _SEARCHED, None, wanted)
+            of_order = PaymentFilter(order_id=payment_id)
+            page = await newest_payments(sandboxes, sandbox, 1_000, None, of_order)
             for _, newest in page.payments[:1]:
                 hint = f"That is an order: its newest payment is `{PAYMENT_PREFIX}{newest.record.token}`. "
         raise PaymockError("payment_not_found", f"{kind.meaning} {hint}{kind.remedy}{sandboxes.kept_since}")

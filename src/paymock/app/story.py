@@ -1,5 +1,6 @@
 """The story of a sandbox as text: payments with timelines, fault rules, overrides, and last requests."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, islice
@@ -39,9 +40,11 @@ def story(
     if rules:
         lines += ["", f"fault rules, the first {MAX_RULES}:" if len(rules) > MAX_RULES else "fault rules:"]
         lines += map(rule_line, rules[:MAX_RULES])
-    lines += ["", "overrides:"] if pending else []
+    if pending:
+        lines += ["", f"overrides, the first {MAX_RULES}:" if len(pending) > MAX_RULES else "overrides:"]
     for one in pending[:MAX_RULES]:
-        parts = one.scenario, one.order_id, one.order_id_prefix and f"{one.order_id_prefix}*", one.metadata
+        prefix, metadata = one.order_id_prefix, one.metadata and json.dumps(one.metadata)
+        parts = one.scenario, one.order_id, prefix and f"{prefix}*", metadata
         lines.append("  ".join([f"  {format_times(one.times):<10}", *map(str, filter(None, parts))]))
     # Of equal requests in a row, the last is shown, and how many there were.
     grouped = groupby(requests, partial(without_times, shown=None))

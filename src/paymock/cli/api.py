@@ -36,7 +36,7 @@ OPERATION = Choice(OPERATION_IDS)
 
 _WORDS = {
     "X-Mock-Scenario": "SCENARIO", "Idempotency-Key": "--idempotency-key",
-    "order_id": "--order",
+    "order_id_prefix": "--order-prefix", "order_id": "--order",
 }  # fmt: skip
 """Words of messages of the API, and those for the terminal."""
 

@@ -254,23 +254,21 @@ def repetitions(times: int | None, *, always: bool) -> int | None:
     return None if always else times or 1
 
 
-def _parse_metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+def _metadata(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Any:
     """Merge entries KEY=VALUE and JSON objects; the last value of a key wins."""
     metadata: dict[str, Any] = {}
     for text in values:
         key, equals, value = text.partition("=")
         if text.startswith("{"):
             try:
-                metadata |= json.loads(text)
+                metadata |= json.loads(text, parse_constant=int)  # which refuses NaN
             except (ValueError, RecursionError):
                 raise click.BadParameter("is not a JSON object") from None
         elif equals:
             metadata[key] = value
         else:
             raise click.BadParameter("must be KEY=VALUE or a JSON object")
-    return metadata
+    return metadata if values else None
 
 
-metadata_option = partial(
-    click.option, "--metadata", callback=_parse_metadata, multiple=True, metavar="KEY=VALUE"
-)
+metadata_option = partial(click.option, "--metadata", callback=_metadata, multiple=True, metavar="KEY=VALUE")

@@ -116,7 +116,7 @@ def create(
     amount: str | None,
     address: str,
     order_id: str | None,
-    metadata: dict[str, Any],
+    metadata: dict[str, Any] | None,
     scenario: str | None,
     idempotency_key: str | None,
     print_curl: bool,
@@ -137,7 +137,7 @@ def create(
     if amount is None:
         amount = str(10 ** (assets[asset].decimals if asset in assets else 18))  # 18: not in the catalog
     _check_raw(amount, chain, asset)
-    body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata}
+    body = payment_request(order_id, chain, asset, amount, address) | {"metadata": metadata or {}}
     headers = {"Idempotency-Key": key} | ({} if scenario is None else {"X-Mock-Scenario": scenario})
     if print_curl:
         all_headers = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json"}
@@ -163,7 +163,12 @@ def create(
 @click.command
 @with_client
 @payment_argument
-@click.option("--at", type=Duration(0), metavar="DURATION", help="As it is this long after its creation.")
+@click.option(
+    "--at",
+    type=Duration(0),
+    metavar="DURATION",
+    help="As it is this long after its creation, without requests.",
+)
 @as_json
 def payment(client: ApiClient, *, payment_id: str, at: float | None, as_json: bool) -> None:
     """Show a payment, its timeline and its requests.
@@ -173,9 +178,11 @@ def payment(client: ApiClient, *, payment_id: str, at: float | None, as_json: bo
     detail = client.detail(client.resolve(payment_id), at=at)
     lines = []
     if not as_json:
-        story = client.send("getStory", query={"payment_id": detail["payment"]["id"]}).result()
         first, *rest = payment_lines(client, detail["payment"])
-        lines = [f"{first}  {detail['scenario']}", *rest, "", *story.splitlines()]
+        lines = [f"{first}  {detail['scenario']}", *rest]
+        if at is None:  # the story is that of now
+            story = client.send("getStory", query={"payment_id": detail["payment"]["id"]}).result()
+            lines += ["", *story.splitlines()]
     show(detail, lines, as_json=as_json)
 
 

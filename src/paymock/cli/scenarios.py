@@ -99,8 +99,8 @@ def next(  # noqa: A001 - the name of the command
     if clear and (has_override or always or times):
         raise click.UsageError("--clear can be combined with --order, --order-prefix, --metadata only.")
     repeat = repetitions(times, always=always)
-    conditions["metadata"] = conditions["metadata"] or None
-    if (always or times or any(conditions.values())) and not (has_override or clear):
+    given = [one for one in conditions.values() if one is not None]
+    if (always or times or given) and not (has_override or clear):
         raise click.UsageError("--times, --always and conditions need SCENARIO or --course.")
     if scenario and course:
         raise click.UsageError("Give SCENARIO or --course, not both.")

@@ -263,9 +263,8 @@ class Sandbox:
         """Set a scenario for the next `times` creations.
 
         In place of the name of a scenario, `course` describes one, with the fields of a file of scenarios.
-        They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`; with `times` None, to
-        all until `reset`; with an `order_id`, an `order_id_prefix` or `metadata`, to those of that order, of
-        orders whose ids begin so, or with these members only. Returns all pending overrides.
+        They apply to requests without the headers `X-Mock-Scenario` and `X-Mock-Fault`, with these conditions
+        if any; with `times` None, to all until `reset`. Returns all pending overrides.
         """
         if fault is not None:  # as before 0.4
             raise TypeError(f'next() takes no fault: call fault({fault!r}, operation="createPayment")')

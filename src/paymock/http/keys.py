@@ -16,15 +16,15 @@ REALM = 'Bearer realm="paymock"'
 
 _BEARER = re.compile("(?i:bearer) +([!-~]+)")
 _CACHED_KEYS = 10_000
-_FORMS = (
+_FORMS = (  # of an `Authorization` header, and what a refusal says of it: never the key
     ("bearer +bearer( .*)?", "`Bearer` was sent twice."),
     ("bearer *", "`Bearer` was sent without a key."),
     ("(bearer +)?[\"'`<].*", "The key was sent in quotation marks or brackets."),
     (r"(bearer +)?(\$|%|\{\{).*", "The name of a variable was sent, not its value."),
     ("(basic|token|apikey|key) .*", "Another scheme than `Bearer` was sent."),
+    ("bearer[^ ].*", "A space is missing after `Bearer`."),
     ("[!-~]+", "The key was sent without `Bearer`."),
 )
-"""What a refusal tells of the form of an `Authorization` header, never of the key."""
 
 
 class Keyring:

@@ -165,8 +165,7 @@ def parse_fault(text: str) -> Fault | None:
         (kind is FaultKind.DELAY and number > MAX_DELAY)
         or (kind in (FaultKind.EXTRA, FaultKind.TRUNCATE) and not after)
         or (html and kind is not FaultKind.STATUS)
-        or (retry_after and is_plain)
-        or (retry_after and retry_after.isdecimal() and int(retry_after) > MAX_RETRY_AFTER)
+        or (retry_after and (is_plain or (retry_after.isdecimal() and int(retry_after) > MAX_RETRY_AFTER)))
         or (kind is FaultKind.STATUS and number == 200 and not html)
     ):
         return None

@@ -86,7 +86,6 @@ MetadataCondition = Annotated[
     dict[str, Any],
     doc(
         "Members of metadata: 1 to 10, at most 1,024 bytes.",
-        examples=[{"test": "A"}],
         extra_json_schema={"additionalProperties": True, "minProperties": 1, "maxProperties": 10},
         extra={"check": condition_problem},
     ),

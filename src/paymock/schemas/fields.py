@@ -20,10 +20,11 @@ from msgspec import Meta
 
 from paymock.rules.addresses import ADDRESS_PATTERN, address_problem
 from paymock.rules.amounts import MAX_DIGITS, RAW_PATTERN, raw_problem
+from paymock.rules.errors import PaymockError
 from paymock.rules.identifiers import ENDPOINT_PREFIX, ID_PATTERNS, PAYMENT_PREFIX
 from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.times import time_problem
-from paymock.schemas.json import depth, shown_name, shown_step
+from paymock.schemas.json import decode, depth, shown_name, shown_step
 from paymock.text import CONTROL
 
 MAX_ORDER_ID = 128
@@ -115,9 +116,10 @@ def condition_problem(metadata: dict[str, Any]) -> str | None:
 def metadata_text_problem(text: str) -> str | None:
     """What is wrong with the JSON of a condition for metadata, or None."""
     try:
-        return condition_problem(msgspec.json.decode(text, type=dict[str, Any]))
-    except (msgspec.DecodeError, UnicodeError):
-        return "must be a JSON object"
+        value = decode(text.encode())
+    except (PaymockError, UnicodeError):
+        value = None
+    return condition_problem(value) if isinstance(value, dict) else "must be a JSON object"
 
 
 def _value_problem(value: Any) -> tuple[str, str] | None:

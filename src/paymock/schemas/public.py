@@ -152,9 +152,7 @@ class Instructions(Reply):
     type: Annotated[str, doc("The kind of instructions.", examples=[INSTRUCTION_TYPE])]
     chain: ChainId
     asset: AssetId
-    invoice_address: Annotated[
-        Address, doc("With `evm_invoice_address`, where to pay. A mock: nobody holds its key, send no funds.")
-    ]
+    invoice_address: Annotated[Address, doc("Where to pay. A mock: nobody holds its key, send no funds.")]
     amounts: Amounts
 
 

@@ -265,7 +265,7 @@ def _advice(seen: Observation) -> Iterator[Violation]:
 def hides_outcome(text: str | None) -> bool:
     """Whether a request with this fault tells the application nothing."""
     fault = parse_fault(text) if text else None
-    return fault is not None and not fault.keeps_reply
+    return fault is not None and (not fault.keeps_reply or fault.part == "status")
 
 
 def _lint(rules: Collection[str], entries: Sequence[JournalEntry]) -> list[LintWarning]:

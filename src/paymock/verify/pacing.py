@@ -202,7 +202,7 @@ class Pacing:
     def new_order(self, plan: Plan = NO_PLAN) -> Order:
         number = next(self._numbers)
         order_id = f"{self._run_id}-{number}"
-        has_extra = any(one.parsed.kind is FaultKind.EXTRA for one in plan.injections)
+        has_extra = any(one.parsed.kind is FaultKind.EXTRA and not one.parsed.part for one in plan.injections)
         return Order(plan=plan, number=number, order_id=order_id, has_unknown_members=has_extra)
 
     def place_liveness_order(self) -> None:

@@ -35,10 +35,10 @@ _ELSEWHERE = {
     "/_mock/events|/checkout/[^/]*/events": (
         "Event streams are gone: poll `GET /_mock/clock` or `/checkout/{payment_id}.json`."
     ),
-    "/(v1/)?(healthz?|ping|status)": "Health checks are `/livez` and `/readyz`.",
+    "/(v1/)?(healthz?|ping|status)/?": "Health checks are `/livez` and `/readyz`.",
     r"/(v1/)?openapi\.json": "The document is `/openapi.yaml`.",
-    ".*/(cancel|capture|confirm|refunds?|void)": "This service has none: nothing is canceled or paid back.",
-    "/v1/(charges|invoices|orders|payment_intents|checkout/sessions)(/.*)?": "Use `POST /v1/payments`.",
+    ".*/(cancel|capture|confirm|refunds?|void)(/.*)?": "This service has none: no payment is taken back.",
+    "(/v1)?/(charges|invoices|orders|payment_intents|checkout/sessions)(/.*)?": "Use `POST /v1/payments`.",
 }
 """What paths of other services, and of earlier versions, are probably meant for."""
 
@@ -141,9 +141,9 @@ class Application:
             kind, path, similar = ERRORS["not_found"], request.path, self.routes.similar(request.path)
             exact = re.sub("/+", "/", path).rstrip("/")
             near = f" Did you mean `{similar}`?" if similar else ""
-            hint = next((f" {text}" for form, text in _ELSEWHERE.items() if re.fullmatch(form, path)), near)
             if exact != path and self.routes.find(exact):
-                hint = f" Paths are exact, with their slashes: did you mean `{exact}`?"
+                near = f" Paths are exact, with their slashes: did you mean `{exact}`?"
+            hint = next((f" {text}" for form, text in _ELSEWHERE.items() if re.fullmatch(form, path)), near)
             raise PaymockError("not_found", f"{kind.meaning}{hint} {kind.remedy}")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:

@@ -218,7 +218,6 @@ def test_every_object_of_a_reply_gets_an_unknown_member_but_not_those_of_the_cli
 
 @pytest.mark.parametrize("part", ["status", "attempt", "deposit", "type"])
 def test_a_reply_of_a_later_release_has_one_unknown_value(api: Api, part: str) -> None:
-    """Which is no state of this one. Where a reply has no such place, it is the true one."""
     payment = api.created("overpaid_review")
     api.advance(6)
     path = f"/v1/payments/{payment['id']}"

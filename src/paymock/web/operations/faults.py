@@ -24,8 +24,7 @@ from paymock.sandbox.scheduler import yield_turn
 from paymock.schemas.public import CREATE_PAYMENT, PAYMENT_READS
 from paymock.web.responses import OperationResponse, in_place_of, order_id_of
 
-_UNKNOWN = "x_mock_unknown"
-"""A member, and a value, that no client knows."""
+_UNKNOWN = "x_mock_unknown"  # as a member, and as a value
 
 _GATEWAY_PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
@@ -184,10 +183,6 @@ def injected_error(fault: Fault) -> PaymockError:
     wait = fault.retry_after
     if wait == "date":
         wait = formatdate(math.ceil(time.time() + 1), usegmt=True)
-    return PaymockError(
-        "injected_fault",
-        message,
-        status=fault.number,
-        headers=[("WWW-Authenticate", REALM)] if fault.number == 401 else (),
-        retry_after="" if wait == "none" else wait,
-    )
+    headers = [("WWW-Authenticate", REALM)] if fault.number == 401 else ()
+    asked = "" if wait == "none" else wait
+    return PaymockError("injected_fault", message, status=fault.number, headers=headers, retry_after=asked)

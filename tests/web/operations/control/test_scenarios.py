@@ -33,6 +33,17 @@ class TestOverrides:
         assert api.move(created.json(), to="end").json()["status"] == "failed"
         assert api.get("/_mock/next").json() == {"data": []}
 
+    def test_conditions_are_checked_and_select_what_is_cleared(self, api: Api) -> None:
+        for name, value in (("metadata", None), ("order_id_prefix", ""), ("order_id_prefix", "b")):
+            override = {"scenario": "happy_path", "order_id": "a", name: {} if value is None else value}
+            assert name in fields_of(api.post("/_mock/next", json=override))
+        api.post("/_mock/next", json={"scenario": "happy_path", "metadata": {"n": 1}})
+        for text in ("{", "[]", "{}", "[" * 2000, '{"n": 1, "n": 1}'):
+            assert api.delete("/_mock/next", params={"metadata": text}).status_code == 400
+        for text, left in (('{"n": 2}', 1), ('{"n": 1.0}', 0)):
+            api.delete("/_mock/next", params={"metadata": text})
+            assert len(api.get("/_mock/next").json()["data"]) == left
+
 
 HALVES = {"sending": [{"at": 0, "share": "1/2"}, {"at": 1.5, "share": "1/2"}, {"at": 3, "other_asset": True}]}
 

@@ -77,7 +77,7 @@ def test_fault_rules_and_overrides_are_shown_with_their_counts(api: Api) -> None
     assert (
         "\n  2 times     delay=1  createPayment  order a  skip 1  seen 2  applied 1\n\noverrides:\n" in told
     )
-    assert "\n  once        late_payment  {'test': 'A'}\n\nrequests:\n" in told
+    assert '\n  once        late_payment  {"test": "A"}\n\nrequests:\n' in told
     assert told.endswith("  201   POST  /v1/payments  new  key 2  fault delay=1")
 
 
