@@ -15,7 +15,7 @@ app.conf.update(
 )
 
 
-class Again(Task):
+class RetriedTask(Task):
     """An error says nothing about a payment: the task comes again, after ten seconds or what is asked for."""
 
     autoretry_for, default_retry_delay, max_retries = UNKNOWN, 10, None
@@ -31,12 +31,12 @@ def order(order_id):
     (create_payment.s(order_id) | follow.s(order_id)).delay()
 
 
-@app.task(base=Again)
+@app.task(base=RetriedTask)
 def create_payment(order_id):
     return payments().create(order_id)
 
 
-@app.task(base=Again, bind=True)
+@app.task(base=RetriedTask, bind=True)
 def follow(self, payment_id, order_id):
     """Reads the payment once, delivers if it is completed, and comes again if it can still change."""
     status = payments().status(payment_id)

@@ -194,7 +194,7 @@ def ignores_retry_after(requests: Sequence[_Request]) -> Iterator[LintWarning]:
         if earlier is not None and request.began >= earlier.answered:
             del overloaded[subject]
             pause = request.pause_since(earlier)
-            asked = {"none": 0, "date": 1}.get(earlier.retry_after) or min(int(earlier.retry_after), 60)
+            asked = 1 if earlier.retry_after == "date" else min(int(earlier.retry_after), 60)
             if pause < asked * 900:  # a client may cap it; a busy server records a reply after it has sent it
                 yield _warning(
                     "ignores_retry_after",
