@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from paymock.app import waits
 from paymock.http.requests import Request
@@ -258,7 +259,7 @@ async def test_a_wait_for_requests_after_the_given_one_ends_with_the_last_of_the
     ("store", "timeout", "seconds", "found"),
     [(MemoryStore, 0, 0, 2), (SharedStore, 30, 1, 2), (SharedStore, 0.5, 0.5, 0), (SharedStore, 0, 0, 0)],
 )
-async def test_a_request_that_was_cleared_counts_as_passed(
+async def test_a_request_that_was_cleared_counts_as_passed_and_leaves_a_gap(
     store: type[Store], timeout: float, seconds: float, found: int
 ) -> None:
     """On a shared store, once another process cannot be about to record it any more, and not before."""
@@ -273,6 +274,8 @@ async def test_a_request_that_was_cleared_counts_as_passed(
     ids = [entry.request_id for entry in entries[:0:-1]]
     assert [entry.request_id for entry in reply.data] == ids[:found]
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.1)
+    assert reply.gap is True
+    assert (await requests_wait(app, 1, after=entries[1].request_id, timeout=0)).gap is UNSET
 
 
 async def test_a_wait_counts_each_entry_of_a_full_or_cleared_journal_once(

@@ -35,6 +35,7 @@ def details_view(payment: Payment, sandbox_now: int) -> Json:
     return {
         "payment": payment_view(payment),
         "scenario": payment.name,
+        "decimals": 18,
         "now": rfc3339(payment.now),
         "ahead_seconds": (payment.now - sandbox_now) / SECOND,
         "window_seconds": WINDOW / SECOND,

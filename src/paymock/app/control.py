@@ -257,7 +257,7 @@ class ControlService:
     ) -> schemas.PaymentDetail:
         """Return a payment with its timeline, now or at a moment. Raises PaymockError `payment_not_found`."""
         age = round(float(query.at) * 1000) if query and query.at else None
-        return await _detail(await self._find(sandbox, payment_id), age)
+        return await self._detail(await self._find(sandbox, payment_id), age)
 
     async def payment_id(self, sandbox: str, payment_or_order: str) -> str:
         """The id of an order's newest payment, or a given id. Raises PaymockError `payment_not_found`."""
@@ -287,7 +287,7 @@ class ControlService:
         rules = (await self.fault_rules.list(sandbox)).data
         pending = (await self.overrides.pending(sandbox)).data
         requests = await decoded(await self.journal.stored(sandbox, JOURNAL_LENGTH))
-        details = [await _detail(payment) for payment in found]
+        details = [await self._detail(payment) for payment in found]
         if payment_id or order_id:
             ids = {None, *(detail.payment.id for detail in details)}
             # A refused creation has no payment, and an order may have more payments than are shown.
@@ -306,6 +306,33 @@ class ControlService:
     async def _find(self, sandbox: str, payment_id: str) -> PaymentSnapshot:
         return await find_payment(self._sandboxes, sandbox, payment_id)
 
+    async def _detail(self, payment: PaymentSnapshot, age: int | None = None) -> schemas.PaymentDetail:
+        states, age = payment.timeline.states, payment.elapsed if age is None else age
+        await yield_turn()
+        past = [state for state in payment.visible_states if state.at <= age]
+        if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
+            past.insert(0, states[0])
+        record = payment.record
+        asset = (self._catalog.assets(record.chain) or {}).get(record.asset)
+        timeline = await in_slices(
+            schemas.TimelineEntry(
+                **asdict(views.change(previous, state)),
+                at=to_rfc3339(record.created_at + state.at),
+                reached=state.at <= age,
+            )
+            for previous, state in zip((None, *states), states, strict=False)
+        )
+        return schemas.PaymentDetail(
+            payment=views.view(record, payment.timeline.state_at(age)),
+            scenario=record.scenario,
+            decimals=asset.decimals if asset else None,
+            now=to_rfc3339(record.created_at + age),
+            timeline=timeline,
+            window_seconds=PAYMENT_WINDOW / 1000,
+            before=views.view(record, past[-2]) if len(past) > 1 else None,
+            ahead_seconds=payment.simulation.time_offset / 1000,
+        )
+
     async def _simulate(
         self, sandbox: str, payment_id: str, compute: Callable[[PaymentSnapshot], SimulationRecord]
     ) -> PaymentSnapshot:
@@ -323,32 +350,6 @@ class ControlService:
         """Replace the simulation record of a payment, if it is as in the snapshot. Return whether it was."""
         key, new = companion_key(payment.record.token), records.encode(simulation)
         return await self._sandboxes.replace(payment.sandbox, key, payment.stored, new, addition)
-
-
-async def _detail(payment: PaymentSnapshot, age: int | None = None) -> schemas.PaymentDetail:
-    states, age = payment.timeline.states, payment.elapsed if age is None else age
-    await yield_turn()
-    past = [state for state in payment.visible_states if state.at <= age]
-    if past[0] != states[0]:  # a deposit was made at the same millisecond as the creation
-        past.insert(0, states[0])
-    record = payment.record
-    timeline = await in_slices(
-        schemas.TimelineEntry(
-            **asdict(views.change(previous, state)),
-            at=to_rfc3339(record.created_at + state.at),
-            reached=state.at <= age,
-        )
-        for previous, state in zip((None, *states), states, strict=False)
-    )
-    return schemas.PaymentDetail(
-        payment=views.view(record, payment.timeline.state_at(age)),
-        scenario=record.scenario,
-        now=to_rfc3339(record.created_at + age),
-        timeline=timeline,
-        window_seconds=PAYMENT_WINDOW / 1000,
-        before=views.view(record, past[-2]) if len(past) > 1 else None,
-        ahead_seconds=payment.simulation.time_offset / 1000,
-    )
 
 
 def _clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:

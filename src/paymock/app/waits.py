@@ -105,7 +105,8 @@ class Waits:
             conditions = f" with {', '.join(given)}" if given else ""
             clock = _clock((await self._sandboxes.snapshot(sandbox)).clock)
             message = f"{len(data)} of {count} awaited requests{conditions} have come; {clock}"
-        return schemas.RequestWaitResult(reached=len(data) >= count, data=data, message=message)
+        gap = matching.has_gap or UNSET
+        return schemas.RequestWaitResult(reached=len(data) >= count, data=data, gap=gap, message=message)
 
     @asynccontextmanager
     async def payment_reads(self, sandbox: str, payment_id: str) -> AsyncIterator["Matching"]:
@@ -205,6 +206,7 @@ class Matching:
         self.wanted, self.changes = wanted, changes
         self.entries: list[StoredEntry] = []
         self.counts_from = math.inf
+        self.has_gap = False  # the journal lacks `after`: entries that followed it may be lost
 
 
 Requests = Index[RequestFilter, Matching]
@@ -279,6 +281,7 @@ class _Additions:
             requests: Requests = Index()
             for matching in matchings:
                 matching.entries, matching.counts_from = [], min(matching.counts_from, counts_from)
+                matching.has_gap = after is not None and after not in numbers
                 matching.changes.wake()
                 requests.setdefault(matching.wanted, set()).add(matching)
             _dispatch(entries[: numbers.get(after, len(entries))], requests)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from paymock.cache import MAX_JOURNAL
 from paymock.cli.options import NEWEST, Choice, api_key, server_url
 from paymock.client.http import DEFAULT_TIMEOUT, Json, Refused, Unreachable
 from paymock.client.sandbox import NotReached, Sandbox
@@ -170,14 +171,15 @@ def split_payment(arguments: Sequence[str], *, has_value: bool) -> tuple[str | N
 
 @contextmanager
 def temporary_server(scenarios: Path | None = None) -> Iterator[str]:
-    """Run a server in a thread, also with the scenarios of a file if one is given, and yield its URL."""
+    """Run a server in a thread, with the longest journal and the scenarios of a file, and yield its URL."""
     # Imported here, since they take long to import.
     from paymock.payments.files import FileError
     from paymock.server.process import StartError
     from paymock.server.run import serve_in_thread
 
     try:
-        with serve_in_thread(Settings(port=0, scenarios=scenarios, access_log=False), None, grace=0) as url:
+        settings = Settings(port=0, scenarios=scenarios, access_log=False, journal=MAX_JOURNAL)
+        with serve_in_thread(settings, None, grace=0) as url:
             yield url
     except (StartError, FileError) as error:
         raise ServerUnreachable(str(error)) from None

@@ -146,6 +146,11 @@ class Fault(NamedTuple):
         return self.kind in (FaultKind.DELAY, FaultKind.HOLD, FaultKind.EXTRA)
 
     @property
+    def hides_status(self) -> bool:
+        """Whether the reply does not show the true status of the payment, or never comes."""
+        return not self.keeps_reply or self.part == "status"
+
+    @property
     def loses_reply(self) -> bool:
         return self.kind in (FaultKind.DROP, FaultKind.RESET, FaultKind.HANG)
 

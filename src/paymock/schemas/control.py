@@ -366,6 +366,7 @@ class PaymentDetail(Reply):
 
     payment: Payment
     scenario: AnyScenarioName
+    decimals: Annotated[int | None, doc("Of its asset; `null`: the catalog does not list it any more.")]
     now: Annotated[Timestamp, doc("The time on the payment's clock.")]
     timeline: Annotated[list[TimelineEntry], doc("In order.")]
     window_seconds: Annotated[float, doc("How long after creation the payment window closes.", ge=0)]
@@ -477,4 +478,5 @@ class RequestWaitResult(Reply):
 
     reached: Annotated[bool, doc("Whether there were as many as `count`.")]
     data: Annotated[list[JournalEntry], doc("The requests that match, newest first.")]
+    gap: Annotated[bool | UnsetType, doc("Whether the journal lacks `after`: requests may be lost.")] = UNSET
     message: _Ended = UNSET

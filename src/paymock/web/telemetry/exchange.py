@@ -88,7 +88,7 @@ class Exchange(msgspec.Struct, gc=False):
     def seen(self) -> RenderedPayment | None:
         """The payment as the client has seen it."""
         response, fault = self.response, self.response.fault
-        is_hidden = fault and (not fault.keeps_reply or fault.part == "status")
+        is_hidden = fault and fault.hides_status
         if response.lost or self.method == "HEAD" or is_hidden:
             return None
         return response.payment if isinstance(response, OperationResponse) else None
