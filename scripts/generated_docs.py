@@ -15,7 +15,7 @@ from paymock.payments.files import load_catalog
 from paymock.rules.errors import ERRORS
 from paymock.rules.scenarios import SCENARIOS
 from paymock.rules.timeline import simulate
-from paymock.verify.oracle import RULES, Severity
+from paymock.verify.checks import CHECKS, Severity
 from paymock.verify.plans import FAULTS, Frequency
 from paymock.web.telemetry.metrics import COUNTERS, DURATION
 from scripts import status_diagram, tables
@@ -154,12 +154,9 @@ def _framework_recipe(framework: str) -> str:
 
 
 def _judge_rules() -> str:
-    """Each rule with an anchor, to which a finding refers."""
-    rows = [
-        (f'<a id="{rule.name}"></a>`{rule.name}`', rule.severity, rule.meaning, rule.fix.removesuffix("."))
-        for rule in RULES.values()
-    ]
-    return tables.markdown(("Rule", "Severity", "Broken by", "How to fix it"), rows)
+    """Each rule with an anchor. How to fix it, its findings tell."""
+    rows = [(f'<a id="{one.name}"></a>`{one.name}`', one.severity, one.meaning) for one in CHECKS.values()]
+    return tables.markdown(("Rule", "Severity", "Broken by"), rows)
 
 
 def _judge_faults() -> str:
@@ -173,7 +170,7 @@ def _judge_faults() -> str:
 def _judge_score() -> str:
     """The shops of the corpus by money rule; a test fails unless each is judged as its row says."""
     rows = [("none", str(len(shops.GOOD)), "`SAFE`")]
-    for rule in (rule for rule in RULES.values() if rule.severity is Severity.MONEY):
+    for rule in (rule for rule in CHECKS.values() if rule.severity is Severity.MONEY):
         cases = [case for case in shops.BAD if rule.name in case.rules]
         verdict = ", ".join(sorted({f"`{case.verdict}`" for case in cases}))
         rows.append((f"`{rule.name}`", str(len(cases)), verdict))
@@ -200,8 +197,8 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
         for name in ("fastapi", "django", "celery")
     },
     ("docs/verify.md", "rules"): _judge_rules,
-    ("docs/verify.md", "frequencies"): _judge_faults,
-    ("docs/verify.md", "score"): _judge_score,
+    ("docs/verification.md", "frequencies"): _judge_faults,
+    ("docs/verification.md", "score"): _judge_score,
 }
 """The text between the markers of a name in a page."""
 

@@ -11,7 +11,8 @@ import pytest
 from paymock.analysis.lint import LintWarning, lint
 from paymock.client.sandbox import DEFAULT_PAYOUT_ADDRESS, payment_request
 from paymock.testing import Sandbox
-from paymock.verify.oracle import Observation, check
+from paymock.verify.checks import check
+from paymock.verify.order import Order
 from tests.support.journal import ORDER, PAYMENT, JournalWriter, payment
 
 OTHER = "pay_" + "b" * 40
@@ -165,8 +166,10 @@ def journal_of(steps: Sequence[Step]) -> JournalWriter:
 def judged(journal: JournalWriter) -> list[tuple[str, str]]:
     """The rules that a trial with these requests breaks, whose application polls by itself."""
     calls = [0] * len(journal.entries)
-    trial = Observation(journal.structs, calls, payments=[PAYMENT], reached={"completed"}, deliveries=1)
-    return [(violation.rule, violation.explanation) for violation in check(trial, ["completed"])]
+    order = Order()
+    order.traffic.entries, order.traffic.calls, order.traffic.payments = journal.structs, calls, [PAYMENT]
+    order.history.reached, order.outcome.deliveries = {"completed"}, 1
+    return [(violation.rule, violation.explanation) for violation in check(order, ["completed"])]
 
 
 @pytest.mark.parametrize("case", [*WRONG, *TOO_OFTEN], ids=lambda case: f"{case.rule} {case.text}")

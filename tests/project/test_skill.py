@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from paymock.verify.oracle import RULES, Severity
+from paymock.verify.checks import CHECKS, Severity
 from paymock.verify.report import Report, Verdict
 from tests.support import markdown
 from tests.support.snippets import example_shop, file_of, run_in, variables, write_files
@@ -33,7 +33,7 @@ def test_it_has_the_form_of_a_skill_and_the_names_of_the_judge() -> None:
     assert len(TEXT.split()) <= MOST_WORDS
     for severity in Severity:
         [names] = re.findall(rf"^- {severity.capitalize()}: (.*)$", TEXT, re.MULTILINE)
-        assert re.findall("`(.*?)`", names) == [name for name in RULES if RULES[name].severity is severity]
+        assert re.findall("`(.*?)`", names) == [name for name in CHECKS if CHECKS[name].severity is severity]
     assert sorted(EXIT_CODES.values()) == sorted(Verdict)  # UNSAFE is in the next test
     for report in (Report([], trials=1, undetermined=[]), Report([], trials=0, undetermined=[])):
         assert EXIT_CODES[report.exit_code] == report.verdict

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from paymock.testing import Sandbox
-from paymock.verify import Report, batches, campaign, findings, verify
-from paymock.verify.campaign import Verifier
-from paymock.verify.pacing import Application, InlineExecutor
-from paymock.verify.plans import Batch, Plan
+from paymock.verify import Report, batches, findings, verifier, verify
+from paymock.verify.batches import Batch
+from paymock.verify.driver import Backend, InlineExecutor
+from paymock.verify.plans import Plan
 from paymock.verify.runner import Options
+from paymock.verify.verifier import Verifier
 from tests.verify.shops import bad
 from tests.verify.shops.base import Shop
 
@@ -51,7 +52,7 @@ def judged(sandbox: Sandbox, shop_type: type[Shop], *, at_once: bool = False, **
 def few_side_by_side(patch: pytest.MonkeyPatch, number: int) -> None:
     """Let so many orders without a fault show what happens by chance."""
     few = Batch("*", "orders", f"{number}x")
-    for module in (batches, campaign, findings):
+    for module in (batches, verifier, findings):
         patch.setattr(module, "SIDE_BY_SIDE", few)
     patch.setattr(findings, "_NO_FAULT", Plan("*", batch=few))
 
@@ -62,6 +63,6 @@ def verifier_of(
 ) -> Iterator[Verifier]:
     with shop_type(sandbox.url, sandbox.api_key) as shop:
         tick = None if shop.own_pace else shop.tick
-        application = Application(shop.order, shop.deliveries, tick, threads or InlineExecutor(), threads)
+        application = Backend(shop.order, shop.deliveries, tick, threads or InlineExecutor(), threads)
         with closing(Verifier(sandbox, application, Options(**{**NARROW, **settings}))) as verifier:
             yield verifier

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paymock.verify import pacing, trial
+from paymock.verify import driver, trial
 from tests.verify.campaigns import few_side_by_side
 from tests.verify.endpoint import Endpoint
 
@@ -17,7 +17,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     few_side_by_side(monkeypatch, 6)
     monkeypatch.setattr(trial, "SHORT_PATIENCE", 0.02)
     monkeypatch.setattr(trial, "_ASK_SECONDS", 0.2)
-    monkeypatch.setattr(pacing, "_WAIT_SECONDS", 0.002)
+    monkeypatch.setattr(driver, "_WAIT_SECONDS", 0.002)
 
 
 @pytest.fixture

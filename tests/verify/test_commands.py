@@ -10,7 +10,7 @@ import pytest
 from harness.polling import wait_until
 from harness.process_info import is_running
 from paymock.verify import commands
-from paymock.verify.commands import Caller, CallFailed, application_of, parse_count
+from paymock.verify.commands import Caller, CallFailed, backend_of, parse_count
 from tests.verify.endpoint import Endpoint
 
 ENVIRONMENT = {"PAYMOCK_URL": "http://127.0.0.1:8402", "PAYMOCK_API_KEY": "mk_test_1"}
@@ -96,14 +96,14 @@ class TestBudget:
     def test_a_request_may_take_ten_seconds_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         send = mock.Mock(return_value="1")
         monkeypatch.setattr(commands, "_send", send)
-        with application_of("GET http://127.0.0.1/", "echo 1", None, {}, 5.0) as shop:
+        with backend_of("GET http://127.0.0.1/", "echo 1", None, {}, 5.0) as shop:
             shop.order("x")
         *_, seconds = send.call_args.args
         assert seconds <= 15
 
     def test_nothing_is_called_after_it(self, shop: Endpoint, tmp_path: Path) -> None:
         late: Any = (f"touch {tmp_path}/late", f"GET {shop.url}/1", f"touch {tmp_path}/late", {}, -10.0)
-        with application_of(*late) as application:
+        with backend_of(*late) as application:
             for call in (
                 application.order,
                 application.deliveries,
@@ -134,7 +134,7 @@ class TestApplication:
     @pytest.mark.process
     def test_it_is_called_by_commands_and_requests(self, shop: Endpoint, tmp_path: Path) -> None:
         orders = tmp_path / "orders"
-        with application_of(
+        with backend_of(
             f"echo {{order_id}} $PAYMOCK_API_KEY >> {shlex.quote(str(orders))}",
             f"GET {shop.url}/deliveries/2",
             f"POST {shop.url}/poll",
@@ -149,14 +149,14 @@ class TestApplication:
 
     @pytest.mark.process
     def test_with_a_tick_one_call_comes_after_the_other(self) -> None:
-        with application_of("true", "echo 1", "true", {}) as application:
+        with backend_of("true", "echo 1", "true", {}) as application:
             assert application.executor.submit(threading.get_ident).result() == threading.get_ident()
             failed = application.executor.submit(application.order, "x\0y")
             assert isinstance(failed.exception(), ValueError)
 
     def test_without_a_tick_calls_run_side_by_side(self) -> None:
         met = threading.Barrier(2)
-        with application_of("true", "echo 1", None, {}) as application:
+        with backend_of("true", "echo 1", None, {}) as application:
             assert application.tick is None
             calls = [application.executor.submit(met.wait, LONG) for _ in range(2)]
             assert sorted(call.result() for call in calls) == [0, 1]
@@ -166,7 +166,7 @@ class TestApplication:
     def test_a_hanging_command_is_killed_with_its_children(self, tmp_path: Path, tick: str | None) -> None:
         pids = tmp_path / "pids"
         command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
-        with application_of(command, "echo 1", tick, {}) as application:
+        with backend_of(command, "echo 1", tick, {}) as application:
             thread = threading.Thread(
                 target=lambda: application.executor.submit(application.order, "order-1")
             )

@@ -17,8 +17,9 @@ import pytest
 from harness.server_process import PAYMOCK, environment
 from paymock.testing import Sandbox
 from paymock.verify import Report, batches, plans
-from paymock.verify.oracle import RULES, Severity
-from paymock.verify.plans import Frequency, Plan, parse_token
+from paymock.verify.batches import parse_token
+from paymock.verify.checks import CHECKS, Severity
+from paymock.verify.plans import Frequency, Plan
 from paymock.verify.runner import SETTLE_SECONDS
 from tests.verify.campaigns import few_side_by_side, judged
 from tests.verify.shops import base
@@ -29,9 +30,11 @@ FOLDER = Path(__file__).parent / "shops"
 
 CI = {
     "breaker_stays_open", "cancels_with_newest", "checks_then_creates", "checks_then_ships",
-    "decodes_strictly", "delivers_when_detected", "forgets_expired", "keyed_warehouse", "last_reply_wins",
+    "decodes_strictly", "delivers_on_return", "delivers_when_detected", "forgets_expired",
+    "gives_up_after_reads", "keyed_warehouse", "knows_all_statuses", "last_reply_wins",
     "looks_for_payment", "poller", "polls_forever", "releases_customer", "renews", "skips_items",
     "takes_any_success", "takes_late_money", "takes_overpaid", "three_items", "two_readers",
+    "welcomes_customer",
 }  # fmt: skip
 """One for each rule about money, for each way to break it and for nearly each kind of cause; what is right
 and looks like it; and what is right with replicas. Those in this process are judged in short. What takes half
@@ -70,7 +73,7 @@ def is_short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.node.get_closest_marker("ci") is None:
         return False
     for name, value in (
-        ("_PARKED", 16),
+        ("_FORTY_ORDERS", 16),
         ("_NEW_ORDERS", 2),
         ("OUTAGE_SECONDS", 0.3),
         ("_TICKED_SECONDS", 0.1),
@@ -84,12 +87,12 @@ def is_short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def judge(case: Case, sandbox: Sandbox) -> Report:
     chosen: dict[str, Any] = {"scenarios": case.scenarios, "faults": None, "settle": 2.0}
     report = judged(sandbox, case.shop, at_once=case.at_once, fulfil_at=case.fulfil_at, **chosen)
-    money = [one for one in report.findings if RULES[one.rule].severity is Severity.MONEY]
+    money = [one for one in report.findings if CHECKS[one.rule].severity is Severity.MONEY]
     for one in money:
         plan, sent = parse_token(one.token), {(entry["operation"], entry["fault"]) for entry in one.requests}
         if isinstance(plan, Plan) and "of another order" not in one.story[1]:
             assert sent.issuperset((one.request.operation, one.parsed.text) for one in plan.injections), one
-        assert one.repeated or report.undetermined, one
+        assert one.is_certain or report.undetermined, one
     if case.causes:
         matching = [pattern for pattern in case.causes for one in money if re.fullmatch(pattern, one.token)]
         assert ({*matching}, len(money)) == ({*case.causes}, len(matching)), str(report)

@@ -6,6 +6,7 @@ from paymock.testing import Sandbox
 from tests.verify.campaigns import BUGS, LOST_CREATION, LOST_READ, judged, verifier_of
 from tests.verify.shops import bad
 from tests.verify.shops.base import Shop
+from tests.verify.shops.good import Json, Poller
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -98,8 +99,28 @@ def test_a_finding_that_was_not_repeated_is_told(paymock: Sandbox, monkeypatch: 
             if progress.broken:
                 monkeypatch.setattr(verifier.runner, "seconds_left", lambda: -0.001)
         report = verifier.report()
-    assert (report.verdict, report.findings) == ("UNDETERMINED", [])
+    [finding] = report.findings
+    assert (report.verdict, finding.rule, finding.certainty) == ("UNDETERMINED", "lost_sale", "suspected")
     assert f"{LOST_READ}: lost_sale was not repeated within the budget" in report.undetermined
+
+
+@pytest.mark.ci
+def test_without_a_fault_a_raw_unit_less_is_a_finding_of_its_own(paymock: Sandbox) -> None:
+    class TakesOverpaid(bad.ForgivesDust):
+        paid = frozenset({"completed", "overpaid_review"})
+
+    scenarios = ["happy_path", "underpaid_expired", "overpaid_review"]
+    report = judged(paymock, TakesOverpaid, scenarios=scenarios, faults=None)
+    assert {one.scenario for one in report.findings if one.is_money} == {"overpaid_review", "one_unit_short"}
+
+
+def test_the_report_says_what_was_asked_for(paymock: Sandbox) -> None:
+    class TakesSixDecimals(Poller):
+        def create(self, body: Json, key: str) -> str:
+            return super().create({**body, "receive": {**body["receive"], "amount": "25000000"}}, key)
+
+    report = judged(paymock, TakesSixDecimals, faults=[])
+    assert (report.verdict, report.notes) == ("SAFE", ["1 payment asked for 0.000000000025 USDT on bsc"])
 
 
 def test_goods_that_a_fault_sends_out_early_are_free_goods(paymock: Sandbox) -> None:

@@ -9,8 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from paymock.text import shell_word
-from paymock.verify.oracle import RULES, Severity
+from paymock.verify.checks import CHECKS, Severity
 from paymock.verify.report import (
+    Certainty,
     Coverage,
     Finding,
     Report,
@@ -23,8 +24,8 @@ from paymock.verify.report import (
     transcript,
 )
 
-MONEY = [rule.name for rule in RULES.values() if rule.severity is Severity.MONEY]
-ADVICE = [rule.name for rule in RULES.values() if rule.severity is Severity.ADVICE]
+MONEY = [rule.name for rule in CHECKS.values() if rule.severity is Severity.MONEY]
+ADVICE = [rule.name for rule in CHECKS.values() if rule.severity is Severity.ADVICE]
 TOKEN = "happy_path/getPayment@5=drop"
 
 BUG = "lost_sale when getPayment gets `drop`: it reads no more"
@@ -77,6 +78,9 @@ def report(
     return Report(findings, trials, [*undetermined], coverage=COVERAGE, **{"seconds": 2.4, **more})
 
 
+SLOW = "this machine is too slow to judge (replies of 400 ms): run fewer things beside it"
+
+
 class TestVerdict:
     @pytest.mark.parametrize("undetermined", [(), ("expired: it hung",)])
     @pytest.mark.parametrize("rule", MONEY)
@@ -101,6 +105,15 @@ class TestVerdict:
                 report("gives_up", finding(occurrences=9, tried=9), trials=1),
                 f"UNSAFE: {BUG} (9 of 9); {{}}, 1 trial",
             ),
+            (
+                report(patience="patience seen: 60 s, 9 reads", slow_seconds=0.4),
+                "SAFE in {}, 12 trials, patience seen: 60 s, 9 reads: no rule about money was broken; "
+                + SLOW,
+            ),
+            (
+                report(finding(certainty=Certainty.SUSPECTED), undetermined=("x",)),
+                f"UNDETERMINED: {BUG}, not confirmed; {{}}, 12 trials",
+            ),
             (report("lost_sale", "free_goods"), f"UNSAFE: {BUG} (1 trial); also free_goods; {{}}, 12 trials"),
             (report(trials=0), "UNDETERMINED: not everything was seen to its end; {}, 0 trials"),
         ],
@@ -112,9 +125,9 @@ class TestVerdict:
 
     def test_each_rule_has_a_verdict(self) -> None:
         judged = report(finding(also=["gives_up"]), not_judged=["double_delivery"])
-        told = dict.fromkeys(RULES, "passed") | {"double_delivery": "not judged"}
+        told = dict.fromkeys(CHECKS, "passed") | {"double_delivery": "not judged"}
         assert judged.rules == told | {"lost_sale": "broken", "gives_up": "broken"}
-        assert report(undetermined=("x",)).rules == dict.fromkeys(RULES, "undetermined")
+        assert report(undetermined=("x",)).rules == dict.fromkeys(CHECKS, "undetermined")
 
 
 class TestText:
@@ -130,7 +143,7 @@ class TestText:
         assert rules.endswith(f"\n{coverage}")
         assert "\n\n".join(parts) == "\n\n".join(
             [
-                f"Fix first:\n  - {BUG} (money)\n  - {advice.title} (advice)",
+                f"Fix first:\n  - {BUG}\n\nAdvice:\n  - {advice.title}",
                 *map(str, (money, advice)),
                 "Not seen to its end:\n  - expired: it hung\n\nNotes:\n  - no listAttempts",
                 f"To repeat the first finding:\n\nonly='{TOKEN}'",
@@ -161,8 +174,14 @@ class TestText:
             "       0 s  created: awaiting_payment  createPayment 201 new, getPayment 200, getPayment ✗ drop",
             "       5 s  payment_detected           getPayment 200",
         ]
-        told = finding(occurrences=9, tried=9, also=["gives_up", "key_not_reused"], repeated=False, cause="")
-        assert told.notes == "(money, 9 of 9, not repeated; also: gives_up, key_not_reused)"
+        told = finding(
+            occurrences=9,
+            tried=9,
+            also=["gives_up"],
+            certainty=Certainty.SUSPECTED,
+            cause="",
+        )
+        assert told.notes == "(money, 9 of 9, not confirmed; also: gives_up)"
 
     def test_each_payment_is_drawn_with_its_scenario_and_sums(self) -> None:
         sums = {"due": 1_000_001, "asset": "USDT"}
@@ -242,17 +261,17 @@ class TestJson:
         document = json.loads(json.dumps(judged.as_json()))
         assert [*document] == [
             "verdict", "partial", "rules", "findings", "trials", "undetermined", "scenarios", "notes",
-            "seconds", "command", "coverage", "not_judged", "planned",
+            "seconds", "command", "coverage", "not_judged", "planned", "patience",
         ]  # fmt: skip
         assert document["undetermined"] == ["x (2 times: a, b)"]
         findings, coverage = document["findings"], document["coverage"]
         assert findings[0].keys() == {
             "rule", "severity", "scenario", "faults", "token", "explanation", "story", "requests", "order_id",
-            "payment_id", "occurrences", "command", "cause", "tried", "also", "payments", "repeated", "fix",
-            "output", "neighbors",
+            "payment_id", "occurrences", "command", "cause", "tried", "also", "payments", "certainty",
+            "repeated", "fix", "output", "neighbors",
         }  # fmt: skip
         for values, found in zip([coverage, *findings], [COVERAGE, *judged.findings], strict=True):
-            assert values == {name: getattr(found, name) for name in values} | values
+            assert values == {name: getattr(found, name, values[name]) for name in values} | values
         assert [values["severity"] for values in findings] == ["money", "advice"]
 
     def test_equal_successive_requests_are_one(self) -> None:
@@ -313,17 +332,17 @@ class TestJUnit:
 
     def test_there_is_a_test_for_each_rule_and_one_for_the_end(self) -> None:
         suite = self.suite(report(seconds=1.2345))
-        assert suite.get("tests") == str(len(RULES) + 1)
+        assert suite.get("tests") == str(len(CHECKS) + 1)
         assert (suite.get("failures"), suite.get("errors"), suite.get("time")) == ("0", "0", "1.234")
         *cases, output = suite
-        assert [case.get("name") for case in cases] == [*RULES, "seen_to_its_end"]
-        assert [len(case) for case in cases] == [0] * (len(RULES) + 1)
+        assert [case.get("name") for case in cases] == [*CHECKS, "seen_to_its_end"]
+        assert [len(case) for case in cases] == [0] * (len(CHECKS) + 1)
         assert output.text == f"{report(seconds=1.2345).summary}\n{COVERAGE}"
 
     def test_money_fails_and_advice_does_not(self) -> None:
         lost, advice = finding("lost_sale", story=[EVIL]), finding("gives_up", also=["key_conflict"])
         suite = self.suite(report(lost, advice, finding("lost_sale", also=["double_payment"])))
-        assert (suite.get("failures"), suite.get("errors")) == ("3", "0")
+        assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
         assert len(suite.findall("testcase/system-out")) == 2
         assert suite.find("testcase[@name='double_payment']/failure") is not None
         first, _ = suite.iterfind("testcase[@name='lost_sale']/failure")
@@ -332,8 +351,11 @@ class TestJUnit:
         [output] = suite.iterfind("testcase[@name='gives_up']/system-out")
         assert (output.text or "").startswith(str(advice))
 
-    def test_what_was_not_seen_is_an_error(self) -> None:
-        [error] = self.suite(report(undetermined=("expired: it hung", EVIL))).iterfind("testcase/error")
+    def test_what_was_not_seen_is_an_error_and_what_was_not_judged_is_skipped(self) -> None:
+        suite = self.suite(report(finding(), undetermined=("expired: it hung", EVIL)))
+        skipped = {case.get("name") for case in suite.iterfind("testcase[skipped]")}
+        assert (skipped, suite.get("skipped")) == ({*CHECKS} - {"lost_sale"}, str(len(CHECKS) - 1))
+        [error] = suite.iterfind("testcase/error")
         assert (error.get("message"), error.text) == ("2 not seen to the end", f"expired: it hung\n{ESCAPED}")
 
 

@@ -2,11 +2,12 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +40,15 @@ from paymock.rules.faults import fault_problem
 from paymock.text import SANDBOX_NAME, shell_word, without_key
 
 if TYPE_CHECKING:
-    from paymock.verify.campaign import Verifier
-    from paymock.verify.pacing import Application
+    from paymock.verify.driver import Backend
     from paymock.verify.report import Report
+    from paymock.verify.verifier import Verifier
 
 _READY_SECONDS = 60.0
 _PROGRESS_SECONDS = 10.0
+_CLEAR = "\r\x1b[K"  # the line of a terminal
 _FILES = ("junit", "markdown", "html")
+_UNREPEATED = ("only", "budget", "fail_fast", *_FILES)  # options that a repeated command leaves out
 _STYLES = {"SAFE": "green", "UNSAFE": "red", "UNDETERMINED": "yellow"}
 
 _CALLS = ("order", "deliveries", "tick", "run_command", "ready", "crash_with", "replicas")
@@ -156,6 +159,12 @@ def fault(value: str) -> str:
     default=60.0,
     help="Maximum wait for a silent application, also after a crash: longer than its pauses and leases.",
 )
+@click.option(
+    "--patience",
+    type=Duration(0, 3_600),
+    default=60.0,
+    help="Let payments stand still at each open status for as long, at least, beside the other trials.",
+)
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit XML.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a summary as Markdown.")
@@ -186,9 +195,9 @@ def verify(
     Exit status: 0 SAFE, 1 UNSAFE, 3 UNDETERMINED.
     """
     # Imported here, since help and completion do not need them.
-    from paymock.verify.campaign import Verifier
     from paymock.verify.process import NotStarted
     from paymock.verify.runner import Options
+    from paymock.verify.verifier import Verifier
 
     calls = {name: settings.pop(name) for name in _CALLS}
     files = {name: settings.pop(name) for name in _FILES}
@@ -197,11 +206,10 @@ def verify(
     settings |= {name: settings[name] or None for name in ("scenarios", "faults")}
     settings["crash"] = settings["crash"] or calls["crash_with"] is not None
     if example:
-        settings |= {"scenarios": ["happy_path"], "faults": ["drop", "status=503"]}
-        echo_note(_self_test())
-    for name in ("SIGTERM", "SIGHUP"):  # so that the application is ended in every case
-        if hasattr(signal, name):  # Windows has no SIGHUP
-            signal.signal(getattr(signal, name), signal.default_int_handler)
+        settings |= {"scenarios": ["happy_path"], "faults": ["drop", "status=503"], "patience": 0.0}
+        _self_test()
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # Windows has no SIGHUP
+        signal.signal(number, signal.default_int_handler)  # so that the application is ended in every case
     with ExitStack() as stack:
         is_started = example or calls["run_command"] is not None
         sandbox = stack.enter_context(_sandbox(ctx, url, key, scenario_file, stack, is_started=is_started))
@@ -250,30 +258,30 @@ def _check_files(paths: Iterable[Path]) -> None:
                 path.unlink()
 
 
-def _self_test() -> str:
-    """Judge shops whose bugs are known, and return how many were caught. Raises NotJudged if one was not."""
+def _self_test() -> None:
+    """Judge shops whose bugs are known, and tell how many were caught. Raises NotJudged if one was not."""
     from paymock.verify.example import BUGS, self_test
 
-    began = time.monotonic()
+    began, count = time.monotonic(), len(BUGS)
+    echo_note(f"self-test: judging a careful shop and {count} with a bug each ...")
     with temporary_server() as url:
         missed = self_test(url)
     if missed:
         raise NotJudged(f"self-test: its verdicts do not count. It has missed: {'; '.join(missed)}")
-    count = len(BUGS)
-    return f"self-test: {count} of {count} built-in bugs caught, in {time.monotonic() - began:.0f} s"
+    echo_note(f"self-test: {count} of {count} built-in bugs caught, in {time.monotonic() - began:.0f} s")
 
 
 def _application(
     sandbox: ApiClient, budget: float | None, stack: ExitStack, *, example: bool, **calls: Any
-) -> "Application":
+) -> "Backend":
     """The application, or the example; started if that is asked for. Raises NotStarted."""
     if example:
+        from paymock.verify.driver import Backend, InlineExecutor
         from paymock.verify.example import UnsafeShop
-        from paymock.verify.pacing import Application, InlineExecutor
 
         shop = stack.enter_context(closing(UnsafeShop(sandbox.url, sandbox.api_key)))
-        return Application(shop.order, shop.delivered.__getitem__, shop.poll, InlineExecutor())
-    from paymock.verify.commands import Caller, application_of
+        return Backend(shop.order, shop.delivered.__getitem__, shop.poll, InlineExecutor())
+    from paymock.verify.commands import Caller, backend_of
     from paymock.verify.process import ExternalService, Service
 
     environment = {"PAYMOCK_URL": sandbox.url, "PAYMOCK_API_KEY": sandbox.api_key}
@@ -284,7 +292,7 @@ def _application(
     if calls["crash_with"] is not None:
         service = ExternalService(partial(Caller(environment).call, calls["crash_with"]))
     how = calls["order"], calls["deliveries"], calls["tick"]
-    return stack.enter_context(application_of(*how, environment, budget, service))
+    return stack.enter_context(backend_of(*how, environment, budget, service))
 
 
 def _sandbox(
@@ -313,11 +321,11 @@ def _sandbox(
 
 
 def _repeated_command(ctx: click.Context, key: str) -> str:
-    """This command line, without its token, its files and the API key."""
+    """This command line, without what ends it early, its token, its files and the API key."""
     words = ["paymock", "verify"]
     for parameter in ctx.command.params:
         name = parameter.name or ""
-        if not is_given(ctx, name) or name in ("only", *_FILES):
+        if not is_given(ctx, name) or name in _UNREPEATED:
             continue
         value = ctx.params[name]
         if name == "key":
@@ -331,29 +339,20 @@ def _repeated_command(ctx: click.Context, key: str) -> str:
 
 
 def _run(judge: "Verifier", *, with_bar: bool) -> None:
-    """Run the trials. Standard error shows how many have ended, and at once the first violation of a rule."""
-    known: set[str] = set()
-    shown_at = time.monotonic()
-    bar = click.progressbar(length=1, width=0, show_percent=False, show_eta=False, file=sys.stderr)
-    with bar if with_bar else nullcontext():
-        for progress in judge.run():
-            broken = f"{progress.broken} broke a rule about money" if progress.broken else ""
-            counts = f"{progress.done} of {progress.planned} trials"
-            counts = "; ".join(filter(None, [counts, broken, progress.waiting]))
-            if with_bar:
-                bar.label, bar.length, bar.finished = counts, progress.planned, False
-                bar.update(progress.done - bar.pos)
-            elif time.monotonic() - shown_at >= _PROGRESS_SECONDS:
-                shown_at = time.monotonic()
-                echo_note(f"verify: {counts}")
-            events = [event + causes[0] for event, causes in judge.ledger.events.items()]
-            news = {text: text for text in events}
-            for plan, violations in judge.ledger.violations.items():
-                for rule, explanation in violations:
-                    news.setdefault(rule, f"{rule}, not confirmed yet: {plan.token}: {explanation}")
-            for text in [news[name] for name in news if name not in known]:
-                echo_note(("\r\x1b[K" if with_bar else "") + printable(f"verify: {text}"))
-            known.update(news)
+    """Run the trials. Standard error shows how many have ended, what is awaited, and each violation."""
+    told: set[str] = set()
+    shown_at, columns = time.monotonic(), shutil.get_terminal_size().columns
+    for progress in judge.run():
+        for name, text in judge.results.incidents():
+            if name not in told:
+                told.add(name)
+                echo_note(f"{_CLEAR * with_bar}{printable(f'verify: {text}')}")
+        if with_bar:
+            click.echo(f"{_CLEAR}{str(progress)[: columns - 1]}", nl=False, err=True)
+        elif time.monotonic() - shown_at >= _PROGRESS_SECONDS:
+            shown_at = time.monotonic()
+            echo_note(f"verify: {progress}")
+    click.echo(_CLEAR * with_bar, nl=False, err=True)
 
 
 def _show(report: "Report", files: Mapping[str, Path | None], *, as_json: bool) -> None:

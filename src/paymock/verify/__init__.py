@@ -3,7 +3,7 @@ requests and deliveries whether it handles money safely. `verify` plans the tria
 one sandbox, and reports which rules were broken. See docs/verify.md.
 """
 
-from paymock.verify.campaign import verify
 from paymock.verify.report import Finding, Report, Verdict
+from paymock.verify.verifier import verify
 
 __all__ = ["Finding", "Report", "Verdict", "verify"]

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paymock.client.http import monotonic
-from paymock.verify.pacing import Application, InlineExecutor, complete
+from paymock.verify.driver import Backend, InlineExecutor, complete
 from paymock.verify.process import (
     ExternalService,
     Process,
@@ -41,20 +41,20 @@ class CallFailed(Exception):
 
 
 @contextmanager
-def application_of(
+def backend_of(
     order: str,
     deliveries: str,
     tick: str | None,
     environment: Mapping[str, str],
     budget: float | None = None,
     service: Service | ExternalService | None = None,
-) -> Iterator[Application]:
-    """The application behind these calls, within the `budget` and a grace; the end kills commands."""
+) -> Iterator[Backend]:
+    """The backend behind these calls, within the `budget` and a grace; the end kills commands."""
     deadline = math.inf if budget is None else monotonic() + budget + GRACE_SECONDS
     caller = Caller(environment, deadline, service.ports if service else ())
-    threads = _DaemonThreads(_THREADS)
+    threads = DaemonThreads(_THREADS)
     try:
-        yield Application(
+        yield Backend(
             order=partial(caller.call, order),
             deliveries=lambda order_id: parse_count(caller.call(deliveries, order_id)),
             tick=None if tick is None else partial(caller.call, tick),
@@ -89,7 +89,6 @@ class Caller:
         return self._run(text, order_id)
 
     def close(self) -> None:
-        """Kill the commands that run, and run no more."""
         self._deadline = -math.inf
         for process in filter(None, [*self._processes]):
             signal_group(process, signal.SIGKILL)
@@ -129,7 +128,7 @@ def parse_count(text: str) -> int:
     raise ValueError(f"an integer, true or false must be printed or answered, not {shown!r}")
 
 
-class _DaemonThreads(Executor):
+class DaemonThreads(Executor):
     """Runs calls side by side. Unlike the threads of a ThreadPoolExecutor, one that hangs delays no exit."""
 
     def __init__(self, count: int) -> None:

@@ -3,7 +3,6 @@
 import json
 import secrets
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 from paymock.client.http import Client, Refused, Unreachable
 from paymock.client.sandbox import Sandbox, payment_request
 from paymock.rules.scenarios import TERMINAL_STATUSES, PaymentStatus
-from paymock.verify.campaign import verify
+from paymock.verify.commands import DaemonThreads
+from paymock.verify.verifier import verify
 
 
 class Shop:
@@ -72,7 +72,8 @@ def self_test(url: str) -> list[str]:
             )  # fmt: skip
         return [*report.undetermined, *(finding.rule for finding in report.findings)]
 
-    with ThreadPoolExecutor(len(BUGS) + 1) as executor:
-        careful, *found = executor.map(rules_broken, [{}, *(changes for _, changes in BUGS.values())])
+    threads = DaemonThreads(len(BUGS) + 1)  # which an interrupt does not wait for
+    calls = [threads.submit(rules_broken, changes) for changes in ({}, *(one for _, one in BUGS.values()))]
+    careful, *found = (call.result() for call in calls)
     missed = [bug for (bug, (rule, _)), rules in zip(BUGS.items(), found, strict=True) if rule not in rules]
     return missed + ["there is no bug in the careful shop"] * bool(careful)

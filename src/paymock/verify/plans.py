@@ -1,16 +1,20 @@
-"""Plans of trials: which requests get which fault in which scenario, and what hits many orders at once."""
+"""Plans of trials: which requests get which fault in which scenario."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from paymock.client.http import Json
 from paymock.rules.faults import Fault, fault_problem, parse_fault
 from paymock.rules.scenarios import DEFAULT_SCENARIO
-from paymock.schemas.public import CREATE_PAYMENT, OPERATION_IDS, PAYMENT_OPERATIONS
+from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT, OPERATION_IDS, PAYMENT_OPERATIONS
 from paymock.text import format_seconds
+
+if TYPE_CHECKING:
+    from paymock.verify.batches import Batch
 
 OUTAGE_SECONDS = 2.0
 
@@ -33,7 +37,9 @@ FAULTS: Mapping[str, Frequency] = {
         "delay=50; after", "status=401", "status=404", "status=500; times=6",
     ), Frequency.EACH_STATUS),
     **dict.fromkeys(("status=500; after", "drop; before", "reset; before"), Frequency.CREATION),
-    **dict.fromkeys(("delay=300; after", "hang"), Frequency.FIRST),
+    **dict.fromkeys((
+        "status=429; retry-after=date", "status=429; retry-after=none", "delay=300; after", "hang",
+    ), Frequency.FIRST),
     "status=503; times=6": Frequency.NEXT,
 }  # fmt: skip
 """The faults by default. 401 and 404 refuse no payment: a key is rotated, a replica lags behind."""
@@ -48,18 +54,13 @@ NEAR_DUE: Mapping[str, Json] = {
 }
 """Scenarios of the judge's own: an application fails in them that compares floating-point numbers."""
 
-_AGE = r"[0-9]{1,9}(?:\.[0-9]+)?"
-_INJECTION = re.compile(rf"({'|'.join(OPERATION_IDS)})(?:@({_AGE}))?(?:#([1-9][0-9]{{0,3}}))?=(.+)")
-_BATCH = re.compile(
-    r"(outage)=([^/]+)|(order)=([1-9]x|crash\+[0-9]+ms)|(parked)=(crash(?:\+(?:end|term|twice))?)"
-    r"|(orders)=([1-9][0-9]?x)|(renewal)=(late)"
-    r"|(createPayment)=(crash(?:\+(?:before|late))?)|(deliveries)=(crash)"
-    rf"|(getPayment@{_AGE})=(crash(?:\+(?:one|[0-9]+ms))?|meet\+[1-9]|hold)"
-)
+_LATER = ("extra", "extra=attempt", "extra=deposit", "extra=type", "extra=status")
+AGE = r"[0-9]{1,9}(?:\.[0-9]+)?"
+_INJECTION = re.compile(rf"({'|'.join(OPERATION_IDS)})(?:@({AGE}))?(?:#([1-9][0-9]{{0,3}}))?=(.+)")
 
 
 @dataclass(frozen=True)
-class Request:
+class RequestKey:
     """A request, the same however often an application polls: the `number`-th, from 1, of an operation, while
     the payment stands at the state that begins `at` seconds after its creation; None: it reads no payment.
     """
@@ -77,7 +78,7 @@ class Request:
 class Injection:
     """A fault, like `X-Mock-Fault`, of a request; with `times=N`, of N requests of its operation."""
 
-    request: Request
+    request: RequestKey
     fault: str
 
     @property
@@ -100,73 +101,7 @@ class Injection:
         return f"{self.request}: {self.fault}"
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Orders that something hits together: `target` says what of them, and `action` what happens, as in the
-    tokens `outage=drop`, `order=3x`, `order=crash+10ms`, `getPayment@45=crash`. The scenario `*` stands for
-    parked orders: each at another state of another scenario. That of a `renewal` is of the newer payment.
-    """
-
-    scenario: str
-    target: str
-    action: str
-
-    @property
-    def token(self) -> str:
-        return f"{self.scenario}/{self.target}={self.action}".replace(" ", "").replace(";", "+")
-
-    @property
-    def kind(self) -> str:
-        """What it tries: `outage`, `order`, `orders`, `renewal`, `crash`, `meet` or `hold`."""
-        is_target = self.target in ("outage", "renewal") or self.action.endswith("x")
-        return self.target if is_target else self.action.split("+")[0]
-
-    @property
-    def fault(self) -> str:
-        """The fault of an outage. One with `half` hits half of the orders, while half of them become due."""
-        return self.action.removeprefix("half; ")
-
-    @property
-    def number(self) -> int:
-        """How many in `3x` and `meet+2`, milliseconds in `crash+10ms`; 0 if there is none."""
-        return int(next(iter(re.findall("[0-9]+", self.action)), 0))
-
-    def __str__(self) -> str:
-        """What happens, as a clause."""
-        (operation, _, at), moment = self.target.partition("@"), self.action.partition("+")[2]
-        reply = f"while the reply to `{operation}`{f' at {at} s' if at else ''} is on its way"
-        killed = "the application is killed"
-        orders = "request of half of the orders" if self.action != self.fault else "request"
-        clauses = {
-            "outage": f"every {orders} gets `{self.fault}` for up to {OUTAGE_SECONDS:g} s",
-            "orders": f"{self.number} orders are open at the same time, without a fault",
-            "renewal": "a new payment is made after the first one has expired, which is paid late",
-            "order": f"an order is placed {self.number} times at once",
-            "meet": f"{self.number} replicas read a payment at the same time, {at} s after its creation",
-            "hold": f"the reply to a `{operation}` at {at} s arrives late, after any younger one",
-            "before": f"{killed} before its `{operation}` arrives",
-            "late": f"{killed} and its `{operation}` arrives after the retry",
-            "one": f"one replica is killed {reply}",
-            "twice": f"{killed} twice",
-            "term": f"{killed} by SIGTERM",
-            "end": f"{killed}, and all payments end before it starts",
-            "": f"{killed} {reply}",
-            "parked=crash": killed,
-            "deliveries=crash": f"{killed} shortly before or after a delivery",
-        }
-        clause = clauses.get(f"{self.target}={self.action}") or clauses.get(self.kind) or clauses.get(moment)
-        is_order, read = self.target == "order", f"the first `{operation}` that shows the state at {at} s"
-        since = "the first order was answered" if is_order else read
-        return clause or f"{killed} {self.number} ms after {since}"
-
-    @property
-    def is_parked(self) -> bool:
-        return self.scenario == "*"
-
-    @property
-    def at(self) -> float | None:
-        """The age at which the payments are read, if it is a read that is hit."""
-        return float(self.target.partition("@")[2]) if "@" in self.target else None
+Hit = tuple[str | None, str | None]  # an operation and its fault, as the journal has them
 
 
 @dataclass(frozen=True)
@@ -175,7 +110,7 @@ class Plan:
 
     scenario: str
     injections: tuple[Injection, ...] = ()
-    batch: Batch | None = None
+    batch: "Batch | None" = None
     number: int = 0
 
     @property
@@ -184,6 +119,24 @@ class Plan:
             return self.batch.token
         faults = (f"{one.request}={one.fault}".replace(" ", "").replace(";", "+") for one in self.injections)
         return "/".join((self.scenario, *faults))
+
+    @property
+    def times(self) -> int:
+        return sum(one.times for one in self.injections)
+
+    @property
+    def faults(self) -> set[Hit]:
+        """The operations that get faults, each with its fault, as the journal has them."""
+        return {(one.request.operation, one.parsed.text) for one in self.injections}
+
+    def times_at(self, at: float) -> int:
+        return sum(one.times for one in self.injections if one.request.at == at)
+
+    @property
+    def hits(self) -> tuple[object, ...]:
+        """What it hits, and with which faults: the same of batches of one kind."""
+        faults = ((one.request.operation, one.fault) for one in self.injections)
+        return self.batch and self.batch.kind.name, *faults
 
     @property
     def is_exclusive(self) -> bool:
@@ -204,25 +157,18 @@ class Plan:
 BYSTANDERS = [Plan(DEFAULT_SCENARIO, number=number) for number in (1, 2)]  # other orders, which it may cost
 
 
-def parse_token(token: str) -> Plan | Batch:
-    """What a token repeats. Raises ValueError."""
+def parse_plan(token: str) -> Plan:
+    """The plan with this token. Raises ValueError."""
     scenario, *parts = token.split("/")
-    problem = f"{token!r} is not the token of a finding: "
-    if batch := _BATCH.fullmatch("/".join(parts)):
-        target, action = filter(None, batch.groups())
-        if (scenario == "*") != (target in ("outage", "parked", "orders")):
-            raise ValueError(f"{problem}{target} is not of {scenario}")
-        found = Batch(scenario, target, action.replace("+", "; ") if target == "outage" else action)
-        if target == "outage":
-            frequencies([found.fault])  # raises ValueError
-        return found
     injections = []
     for part in parts:
         match = _INJECTION.fullmatch(part)
         if match is None:
-            raise ValueError(f"{problem}{part!r} must be like getPayment@5=drop")
+            raise ValueError(
+                f"{token!r} is not the token of a finding: {part!r} must be like getPayment@5=drop"
+            )
         operation, at, number, fault = match.groups()
-        request = Request(operation, None if at is None else float(at), int(number or 1))
+        request = RequestKey(operation, None if at is None else float(at), int(number or 1))
         injections.append(Injection(request, fault.replace("+", "; ")))
     frequencies(one.fault for one in injections)  # raises ValueError
     return Plan(scenario, tuple(injections))
@@ -235,7 +181,7 @@ def frequencies(faults: Iterable[str] | None, *, deep: bool = False) -> Mapping[
         return {fault: one if one in kept else Frequency.EVERY_REQUEST for fault, one in FAULTS.items()}
     chosen = dict.fromkeys(faults, Frequency.EVERY_REQUEST)
     for fault in chosen:
-        Injection(Request(CREATE_PAYMENT), fault).parsed  # noqa: B018 - raises ValueError
+        Injection(RequestKey(CREATE_PAYMENT), fault).parsed  # noqa: B018 - raises ValueError
     return chosen
 
 
@@ -244,15 +190,22 @@ class Baseline:
     """What a trial without faults has shown: the requests in order, and the status from each age on."""
 
     scenario: str
-    requests: tuple[Request, ...]
+    requests: tuple[RequestKey, ...]
     statuses: Mapping[float, str]
 
     def due_age(self, fulfil_at: Collection[str]) -> float | None:
         """The age at which goods become due; None: never."""
         return next((at for at, status in self.statuses.items() if status in fulfil_at), None)
 
+    def operations_at(self, age: float) -> set[str]:
+        return {one.operation for one in self.requests if one.at == age}
+
     def age_before(self, age: float) -> float:
         return max((at for at in self.statuses if at < age), default=0.0)
+
+    def status_at(self, age: float | None) -> str | None:
+        ages = [at for at in self.statuses if age is not None and at <= age]
+        return self.statuses[max(ages)] if ages else None
 
 
 def single_faults(
@@ -262,8 +215,7 @@ def single_faults(
     done: set[tuple[str, object]] = set()
     for baseline in baselines:
         for request in baseline.requests:
-            ages = [at for at in baseline.statuses if request.at is not None and at <= request.at]
-            status = baseline.statuses[max(ages)] if ages else None
+            status = baseline.status_at(request.at)
             is_due, is_creation = status in fulfil_at, request.operation == CREATE_PAYMENT
             scenario = baseline.scenario if status or is_creation else ""  # else, none has a part in it
             once = (request.operation, status) if scenario else request
@@ -280,6 +232,15 @@ def single_faults(
                 if hits[frequency] and hit not in done:
                     done.add(hit)
                     yield Plan(baseline.scenario, (Injection(request, fault),))
+
+
+def later_replies(baseline: Baseline) -> Iterator[Plan]:
+    """Plans with replies of a later release: reads with unknown members, and with unknown values."""
+    reads = [one for one in baseline.requests if one.operation != CREATE_PAYMENT]
+    first = {one.operation: one for one in reversed(reads)}
+    for operation, request in first.items():
+        for fault in _LATER if operation == GET_PAYMENT else _LATER[:1]:
+            yield Plan(baseline.scenario, (Injection(request, fault),))
 
 
 def interleaved(plans: Sequence[Plan]) -> list[Plan]:

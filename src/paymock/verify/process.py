@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 from paymock.client.http import monotonic
 
@@ -27,10 +28,25 @@ _POLL_SECONDS, _STOP_SECONDS = 0.02, 5.0
 _REFUSED_SECONDS = 5.0  # so long it may answer with an error before that is no matter of starting
 _OUTPUT_LINES, _OUTPUT_BYTES = 20, 20_000
 _ACCESS = re.compile(r"\bHTTP/[1-3]\b")  # in the log of requests, most of which the judge has sent
+_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REASON = re.compile(r"\w*(?:Error|Exception|panic)\b")
 _INTERRUPTS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
+
+def is_loopback(url: str) -> bool:
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and parts.hostname in ("127.0.0.1", "::1", "localhost")
+    return False
+
+
+class _LoopbackRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
+        return super().redirect_request(*arguments) if is_loopback(arguments[-1]) else None
+
+
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the environment may name a proxy
+browser = urllib.request.build_opener(urllib.request.ProxyHandler({}), _LoopbackRedirects())
 
 
 class NotStarted(Exception):
@@ -132,13 +148,12 @@ class Service:
         return [] if self._processes else _processes_with(f"{STATE_DIR}={self._state}")
 
     def mark(self) -> int:
-        """Where the output ends at the moment."""
         return os.fstat(self._output.fileno()).st_size
 
     def last_output(self, lines: int, since: int = 0) -> list[str]:
-        """The last lines of the output, since a `mark`."""
         start = max(since, self.mark() - _OUTPUT_BYTES)
         text = os.pread(self._output.fileno(), _OUTPUT_BYTES, start).decode(errors="replace")
+        text = _COLORS.sub("", text)
         return [one for one in text.splitlines() if one.strip() and not _ACCESS.search(one)][-lines:]
 
     def end_reason(self) -> str:

@@ -5,22 +5,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from html import escape
-from itertools import groupby
+from itertools import groupby, takewhile
+from operator import itemgetter
 from pathlib import Path
 from textwrap import wrap
+from time import gmtime, strftime
 from typing import NamedTuple
-from xml.etree import ElementTree as ET
 
+from paymock import __version__
 from paymock.client.http import Json
 from paymock.text import escape_control, format_seconds, shell_word
-from paymock.verify.oracle import RULES, Severity
+from paymock.verify.checks import CHECKS, Severity, costs_money
 
 _REPEAT = "To repeat the first finding:"
 _WIDTH = 100
 _NAMED = 3  # trials that ended for the same reason; the others are counted
-_LINES, _LONG = 8, 120  # of what an application has written, or other orders have done
-_REQUESTS = 16  # successive ones that differ, in JSON
+_LINES, _LONG = 8, 120  # maximum lines of what an application has written, and their length
+_OTHERS, _WIDE = 5, 140  # the same of other orders
+_REQUESTS = 16  # maximum number of successive requests that differ, in JSON
 
+_LEFT_OUT = ("timeline", "marks", "goods_at", "batch_fix")  # of JSON
 _ORDER_ID = re.compile(r"verify-[0-9a-f]{8}-[0-9]+")
 _URL = re.compile(r"https?://[^\s&<>]*[\w/]")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -35,12 +39,12 @@ class Verdict(StrEnum):
     UNDETERMINED = "UNDETERMINED"
 
 
-_BATCH_FIXES = {  # of what a batch has shown, by a part of its token
-    "=crash": "Write an order down before anything is sent. Deliver and record it in one transaction, or "
-    "give the warehouse the order id as its key.",
-    "order=": "Put a unique key on the order id: insert the order first, and use the one that is there.",
-    "=meet": "Let the database decide which replica delivers, by a unique key or a lease.",
-}
+class Certainty(StrEnum):
+    """How certain a finding is: its token was run again and seen; one run proves it; or it was seen once."""
+
+    REPEATED = "repeated"
+    RECORDED = "recorded"
+    SUSPECTED = "suspected"
 
 
 class Step(NamedTuple):
@@ -54,50 +58,43 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that was broken, with the smallest plan that breaks it, whose `token` repeats it.
-
-    `cause` tells it in a line; `also` are other rules that the same cause breaks. `requests` are those of the
-    order, oldest first, as in the journal; `marks` are other events, by the index of the request before.
-    `payments` are those of the order, oldest first: `payment_id`, `scenario`, `timeline`, and the sums `due`
-    and `received` in raw units of its `asset`; `timeline` and `payment_id` are of the newest. It broke in
-    `occurrences` of `tried` trials with this cause; 0: of an unknown number. `repeated`: seen once more.
-    `output`: what the application wrote last before; `neighbors`: what other orders did; `goods_at`: at which
-    status the first goods went out, if that was seen.
-    """
+    """A rule that was broken, with the smallest plan that breaks it."""
 
     rule: str
     scenario: str
     faults: list[str]
-    token: str
+    token: str  # repeats the plan
     explanation: str
     story: list[str]
-    requests: list[Json]
-    timeline: list[Json]
+    requests: list[Json]  # of the order, oldest first, as in the journal
+    timeline: list[Json]  # of its newest payment
     order_id: str
-    payment_id: str | None
-    occurrences: int = 1
-    command: str = ""
-    cause: str = ""
-    tried: int = 0
-    also: list[str] = field(default_factory=list)
-    payments: list[Json] = field(default_factory=list)
-    repeated: bool = True
-    marks: dict[int, str] = field(default_factory=dict)
-    output: list[str] = field(default_factory=list)
-    neighbors: list[str] = field(default_factory=list)
-    goods_at: str = ""
+    payment_id: str | None  # of its newest payment
+    occurrences: int = 1  # trials with this cause that broke the rule
+    command: str = ""  # a command line that repeats it; empty in Python
+    cause: str = ""  # in a line
+    tried: int = 0  # trials with this cause; 0: an unknown number
+    also: list[str] = field(default_factory=list)  # other rules that the same cause breaks
+    payments: list[Json] = field(default_factory=list)  # oldest first; sums in raw units of `asset`
+    certainty: Certainty = Certainty.REPEATED
+    marks: dict[int, str] = field(default_factory=dict)  # other events, by the index of the request before
+    output: list[str] = field(default_factory=list)  # what the application wrote last before
+    neighbors: list[str] = field(default_factory=list)  # what other orders did
+    goods_at: str = ""  # the status at which the first goods went out, if that was seen
+    batch_fix: str = ""  # how to fix what a batch of orders has shown
 
     @property
     def fix(self) -> str:
         """How to fix it, by itself: who installed paymock has no documents beside it."""
-        for part, fix in _BATCH_FIXES.items():
-            if part in self.token and self.is_money:
-                return fix
-        return RULES[self.rule].fix
+        return (self.is_money and self.batch_fix) or CHECKS[self.rule].fix
+
+    @property
+    def is_certain(self) -> bool:
+        return self.certainty is not Certainty.SUSPECTED
 
     @property
     def severity(self) -> Severity:
-        return RULES[self.rule].severity
+        return CHECKS[self.rule].severity
 
     @property
     def is_money(self) -> bool:
@@ -118,21 +115,28 @@ class Finding:
 
     @property
     def notes(self) -> str:
-        again = "" if self.repeated else ", not repeated"
+        again = (
+            {Certainty.SUSPECTED: ", not confirmed", Certainty.RECORDED: ", recorded"}
+            if self.is_money
+            else {}
+        )
         also = f"; also: {', '.join(self.also)}" if self.also else ""
-        return f"({self.severity}, {self.count}{again}{also})"
+        return f"({self.severity}, {self.count}{again.get(self.certainty, '')}{also})"
 
     @property
     def parts(self) -> Iterator[tuple[str, list[str]]]:
         """The story: each part with its name, and its lines. Of advice, only what is wrong."""
-        output, others = self.output[-_LINES:], self.neighbors[:_LINES]
-        more = {"Application": ("Output", output), "Goods": ("Others", others)}
+        output = [one if len(one) < _LONG else f"{one[:_LONG]}…" for one in self.output[-_LINES:]]
+        more = {
+            "Application": ("Output", output),
+            "Goods": ("Others", [one[:_WIDE] for one in self.neighbors[:_OTHERS]]),
+        }
         for line in self.story if self.is_money else [f"Wrong: {self.explanation}"]:
             name, _, text = line.partition(":")
             yield name, [text.strip()]
             part, lines = more.get(name, ("", []))
             if lines:
-                yield part, [line if len(line) < _LONG else f"{line[:_LONG]}…" for line in lines]
+                yield part, lines
         yield "Fix", [self.fix]
 
     @property
@@ -145,7 +149,6 @@ class Finding:
 
     @property
     def courses(self) -> Iterator[tuple[str, list[Step]]]:
-        """Each payment of the order: its scenario and sums, and its timeline with the requests."""
         if not self.payments:
             yield "", steps(self.timeline, self.entries)
         own: dict[str, list[Json]] = {payment["payment_id"]: [] for payment in self.payments}
@@ -182,9 +185,10 @@ class Finding:
             changes = groupby(course, key=lambda step: step.status)
             payments.append(payment | {"timeline": {status: next(same).at for status, same in changes}})
         parts = dict(self.parts)
-        own = {"severity": self.severity, "fix": self.fix, "requests": folded, "payments": payments}
+        own: Json = {"severity": self.severity, "fix": self.fix, "requests": folded, "payments": payments}
+        own["repeated"] = self.certainty is Certainty.REPEATED
         told = asdict(self) | own | {"output": parts.get("Output", []), "neighbors": parts.get("Others", [])}
-        return {name: value for name, value in told.items() if name not in ("timeline", "marks", "goods_at")}
+        return {name: value for name, value in told.items() if name not in _LEFT_OUT}
 
     def __str__(self) -> str:
         lines = [f"{self.title} {self.notes}"]
@@ -217,36 +221,46 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """What the judge has found. `trials` have ended, of so many `planned`; `undetermined` says what was not
-    seen to its end, and why; of rules `not_judged`, nothing can be said. `partial`: a part of it all was
-    run. `notes` change nothing. With the `--only` of a finding, `command` repeats its trial; empty in Python.
-    """
+    """What the judge has found."""
 
     findings: list[Finding]
-    trials: int
-    undetermined: list[str]
+    trials: int  # that have ended
+    undetermined: list[str]  # what was not seen to its end, and why
     scenarios: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # change nothing
     seconds: float = 0.0
-    command: str = ""
+    command: str = ""  # with the `--only` of a finding, it repeats its trial; empty in Python
     coverage: Coverage = field(default_factory=Coverage)
-    partial: bool = False
-    not_judged: list[str] = field(default_factory=list)
-    planned: int = 0
+    partial: bool = False  # a part of it all was run
+    not_judged: list[str] = field(default_factory=list)  # rules of which nothing can be said
+    planned: int = 0  # trials
+    patience: str = ""  # how long an open payment stood still that was read all the time
+    slow_seconds: float = 0.0  # for a call of the judge's own, on a machine that is too slow to judge
+    output: list[str] = field(default_factory=list)  # the last lines of the application
 
     @property
     def rules(self) -> dict[str, str]:
         """Each rule, in their order: broken, not judged, undetermined or passed."""
-        verdicts = dict.fromkeys(RULES, "undetermined" if self.undetermined or not self.trials else "passed")
+        is_open = self.undetermined or not self.trials
+        verdicts = dict.fromkeys(CHECKS, "undetermined" if is_open else "passed")
         verdicts |= dict.fromkeys(self.not_judged, "not judged")
-        for finding in self.findings:
+        for finding in (one for one in self.findings if one.is_certain or not one.is_money):
             verdicts |= dict.fromkeys((finding.rule, *finding.also), "broken")
         return verdicts
 
     @property
+    def failed(self) -> list[str]:
+        return [rule for rule, verdict in self.rules.items() if verdict == "broken" and costs_money(rule)]
+
+    @property
+    def skipped(self) -> list[str]:
+        """The rules of which nothing can be said."""
+        return [rule for rule, verdict in self.rules.items() if verdict in ("undetermined", "not judged")]
+
+    @property
     def verdict(self) -> Verdict:
-        """UNSAFE if a rule about money was broken; else UNDETERMINED if anything was not seen to its end."""
-        if any(finding.is_money for finding in self.findings):
+        """UNSAFE if a rule about money was broken for certain; else UNDETERMINED if anything is open."""
+        if any(finding.is_money and finding.is_certain for finding in self.findings):
             return Verdict.UNSAFE
         return Verdict.UNDETERMINED if self.undetermined or not self.trials else Verdict.SAFE
 
@@ -256,37 +270,55 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The verdict, its reason and what was tried, in one line."""
         faults = [_counted(self.coverage.faults, "fault")] if self.partial else []
         of = f"{self.trials} of " if self.planned else ""
         trials = of + _counted(self.planned or self.trials, "trial")
-        tried = ", ".join([self.coverage.scope, *faults, trials])
+        told = ", ".join(filter(None, [self.coverage.scope, *faults, trials, self.patience]))
+        slow = f"this machine is too slow to judge (replies of {self.slow_seconds * 1000:.0f} ms)"
+        slow += ": run fewer things beside it"
+        tried = "; ".join([told, *[slow] * bool(self.slow_seconds), f"{self.seconds:.0f} s"])
         if self.verdict is Verdict.SAFE:
-            return f"SAFE in {tried}: no rule about money was broken; {self.seconds:.0f} s"
-        reason = "not everything was seen to its end"
-        if self.verdict is Verdict.UNSAFE:
-            first = self.fix_first[0]
-            broken = [rule for rule, told in self.rules.items() if told == "broken" and rule != first.rule]
-            others = ", ".join(rule for rule in broken if RULES[rule].severity is Severity.MONEY)
+            return f"SAFE in {told}: no rule about money was broken{tried.removeprefix(told)}"
+        reason, first = "not everything was seen to its end", next(iter(self.money), None)
+        if first and self.verdict is Verdict.UNDETERMINED:
+            reason = f"{first.title}, not confirmed"
+        elif first:
+            others = ", ".join(rule for rule in self.failed if rule != first.rule)
             reason = f"{first.title} ({first.count}){others and f'; also {others}'}"
-        return escape_control(f"{self.verdict}: {reason}; {tried}; {self.seconds:.0f} s")
+        return escape_control(f"{self.verdict}: {reason}; {tried}")
 
     @property
-    def fix_first(self) -> list[Finding]:
-        """The findings, those about money first."""
-        return sorted(self.findings, key=lambda finding: not finding.is_money)
+    def money(self) -> list[Finding]:
+        """The findings about money, the certain ones first."""
+        found = [one for one in self.findings if one.is_money]
+        return sorted(found, key=lambda one: [*Certainty].index(one.certainty))
+
+    @property
+    def advice(self) -> list[Finding]:
+        return [one for one in self.findings if not one.is_money]
+
+    @property
+    def in_order(self) -> list[Finding]:
+        return [*self.money, *self.advice]
 
     @property
     def lists(self) -> dict[str, list[str]]:
         """What is listed beside the stories: each broken rule with its cause, and what was not seen."""
-        causes = [f"{one.title} ({one.severity})" for one in self.fix_first]
-        reasons = {"Not seen to its end": [*grouped(self.undetermined)], "Notes": [*grouped(self.notes)]}
-        return {title: lines for title, lines in [("Fix first", causes), *reasons.items()] if lines}
+        last = self.output if self.undetermined and not self.money else []
+        lists = {
+            "Fix first": [one.title for one in self.money],
+            "Advice": [one.title for one in self.advice],
+            "Not seen to its end": [*grouped(self.undetermined)],
+            "Notes": [*grouped(self.notes)],
+            "Last output of the application": last,
+        }
+        return {title: lines for title, lines in lists.items() if lines}
 
     def as_json(self) -> Json:
-        first = {"verdict": str(self.verdict), "partial": self.partial, "rules": self.rules}
-        lists = {name: [*grouped(getattr(self, name))] for name in ("undetermined", "notes")}
-        return {**first, **asdict(self), **lists, "findings": [one.as_json() for one in self.findings]}
+        told = {"verdict": str(self.verdict), "partial": self.partial, "rules": self.rules, **asdict(self)}
+        told |= {name: [*grouped(getattr(self, name))] for name in ("undetermined", "notes")}
+        told["findings"] = [one.as_json() for one in self.findings]
+        return {name: value for name, value in told.items() if name not in ("slow_seconds", "output")}
 
     def __str__(self) -> str:
         verdicts = []
@@ -296,9 +328,9 @@ class Report:
             verdicts += wrap(rules, _WIDTH, initial_indent=indent, subsequent_indent=" " * 15)
         parts = [self.summary, "\n".join([*verdicts, escape_control(str(self.coverage))])]
         told = ["\n  - ".join([f"{title}:", *map(escape_control, one)]) for title, one in self.lists.items()]
-        before = len(self.findings[:1])
-        parts += [*told[:before], *map(str, self.fix_first), *told[before:]]
-        for first in self.fix_first[:1]:
+        before = bool(self.money) + bool(self.advice)
+        parts += [*told[:before], *map(str, self.in_order), *told[before:]]
+        for first in self.in_order[:1]:
             parts += [_REPEAT, first.command or first.option]
         return "\n\n".join(parts)
 
@@ -321,7 +353,7 @@ def _counted(number: int, noun: str) -> str:
 
 def steps(timeline: Sequence[Json], entries: Iterable[Json]) -> list[Step]:
     """The changes of a payment, each with the requests and other events until the next."""
-    states = {entry["offset_seconds"]: entry for entry in timeline if entry["reached"]}
+    states = {entry["offset_seconds"]: entry for entry in takewhile(itemgetter("reached"), timeline)}
     at, beside = 0.0, {offset: list[str]() for offset in states or (0.0,)}
     for entry in entries:
         text = entry.get("event") or entry["operation"] or f"{entry['method']} {entry['path']}"
@@ -355,69 +387,40 @@ def transcript(course: Sequence[Step]) -> list[str]:
 
 def junit(report: Report) -> bytes:
     """The report as JUnit: a case for each rule, which passes with advice as output, and one for the end."""
-    suite = ET.Element("testsuite", name="paymock verify", tests=str(len(RULES) + 1))
-    names = [*RULES, "seen_to_its_end"]
-    cases = {name: ET.SubElement(suite, "testcase", classname="paymock.verify", name=name) for name in names}
-    for finding in report.findings:
-        for name in dict.fromkeys((finding.rule, *finding.also)):
-            told = ET.SubElement(cases[name], "system-out")
-            told.text = f"{finding}\n\nTo repeat it:\n\n{finding.command or finding.option}"
-            if RULES[name].severity is Severity.MONEY:
-                told.tag, told.attrib = "failure", {"type": name, "message": finding.explanation}
-    if report.undetermined:
-        message = f"{len(report.undetermined)} not seen to the end"
-        error = ET.SubElement(cases["seen_to_its_end"], "error", message=message)
-        error.text = "\n".join(map(escape_control, grouped(report.undetermined)))
-    for name, element in (("failures", "failure"), ("errors", "error")):
-        suite.set(name, str(len(suite.findall(f"testcase/{element}"))))
-    suite.set("time", f"{report.seconds:.3f}")
-    ET.SubElement(suite, "system-out").text = f"{report.summary}\n{escape_control(str(report.coverage))}"
-    ET.indent(suite)
-    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
+    return _render(report, "report.xml")
 
 
 def markdown(report: Report) -> bytes:
     """The report as Markdown, for the summary of a CI job."""
-    rows = [f"| `{rule}` | {RULES[rule].severity} | {verdict} |" for rule, verdict in report.rules.items()]
-    table = ["| Rule | Severity | Verdict |", "| --- | --- | --- |", *rows]
-    parts = [f"## {_escaped(report.summary)}", "\n".join(table), _escaped(str(report.coverage)) + "."]
-    for title, lines in report.lists.items():
-        parts.append("\n".join([f"### {title}", "", *(f"- {_escaped(line)}" for line in lines)]))
-    for finding in report.fix_first:
-        parts.append(f"### `{finding.rule}` {_escaped(f'{finding.cause} {finding.notes}'.lstrip())}")
-        story = [f"- {_escaped(name)}: {'<br>'.join(map(_escaped, lines))}" for name, lines in finding.parts]
-        parts.append("\n".join([*story, f"- Repeat: `{finding.option}`"]))
-        if finding.is_money:
-            course = _block("text", "\n".join(map(escape_control, finding.course)))
-            parts += ["<details><summary>Requests</summary>", course, "</details>"]
-    for first in report.fix_first[:1]:
-        parts += [_REPEAT, _block("sh", first.command or first.option)]
-    return ("\n\n".join(parts) + "\n").encode()
-
-
-def _block(language: str, text: str) -> str:
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
-def _escaped(text: str) -> str:
-    """The text as Markdown, in which what stands between backticks is code."""
-    parts = _CODE.split(escape_control(text))
-    parts[::2] = [escape(_MARKUP.sub(r"\\\g<0>", part), quote=False) for part in parts[::2]]
-    parts[1::2] = [f"`{code}`" for code in parts[1::2]]
-    return "".join(parts)
+    return _render(report, "report.md")
 
 
 def html(report: Report) -> bytes:
-    """The report as a page that needs nothing else."""
-    from jinja2 import Environment  # imported when a page is wanted
+    return _render(report, "report.html")
+
+
+def _render(report: Report, template: str) -> bytes:
+    from jinja2 import Environment  # imported when a file is wanted
     from markupsafe import Markup
 
     def prose(text: object) -> Markup:
         told = _CODE.sub(r"<code>\1</code>", escape(escape_control(str(text))))
         return Markup(_URL.sub(r'<a href="\g<0>">\g<0></a>', told))  # noqa: S704 - escaped
 
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["prose"] = prose
-    source = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(report=report).encode()
+    def block(text: str, language: str) -> Markup:
+        fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+        return Markup(f"{fence}{language}\n{text}\n{fence}")  # noqa: S704 - Markdown
+
+    def markdown(text: object) -> Markup:
+        parts = _CODE.split(escape_control(str(text)))  # what stands between backticks is code
+        parts[::2] = [escape(_MARKUP.sub(r"\\\g<0>", part), quote=False) for part in parts[::2]]
+        parts[1::2] = [f"`{code}`" for code in parts[1::2]]
+        return Markup("".join(parts))  # noqa: S704 - escaped
+
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {"prose": prose, "block": block, "plain": escape_control, "markdown": markdown}
+    source = Path(__file__).with_name(template).read_text(encoding="utf-8")
+    made = f"paymock {__version__}, {strftime('%Y-%m-%d %H:%M UTC', gmtime())}"
+    return environment.from_string(source).render(report=report, made=made, checks=CHECKS).encode()

@@ -1,20 +1,22 @@
 """What a finding tells: its cause in a line, its story, the payments of its order, its neighbors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import inf
 
 from paymock.client.http import Json
 from paymock.rules.faults import FaultKind
+from paymock.rules.scenarios import TERMINAL_STATUSES
 from paymock.rules.times import parse_rfc3339
-from paymock.schemas.public import PAYMENT_READS
-from paymock.verify.oracle import RULES, Severity, Violation
+from paymock.verify.checks import Violation, costs_money
 from paymock.verify.order import Order
 from paymock.verify.plans import Plan
 
-_NEIGHBORS = 5  # so many other orders are told of, with as many requests each
+_NEIGHBORS = 5  # other orders that are told of, with as many requests each
+_SAME_POLL = 0.5  # seconds within which replies are of one round of polls
+_READ_ON = 0.05  # seconds after its final status in which an order is read again for another
 
 
 def payment_of(detail: Json) -> Json:
-    """A payment of the order, for a finding."""
     attempt = detail["payment"]["attempts"][0]
     funding = attempt.get("funding", {})
     received = ("amount_received_pending", "amount_received_finalized")
@@ -30,20 +32,24 @@ def payment_of(detail: Json) -> Json:
 
 def cause_of(order: Order, plan: Plan, violation: Violation) -> str:
     """What it takes to break the rule, and of a rule about money what the application does then."""
-    conditions = [str(plan.batch)] if plan.batch else []
+    traffic, outcome, explanation = order.traffic, order.outcome, violation.explanation
+    conditions = [str(plan.batch)] * bool(plan.batch)
     for one in plan.injections:
         is_status, operation = one.parsed.kind is FaultKind.STATUS, one.request.operation
         what = f"a reply to {operation} is" if is_status else f"{operation} gets"
         conditions.append(f"{what} `{one.fault}`")
     when = f"when {' and '.join(conditions)}" if conditions else "without a fault"
-    if RULES[violation.rule].severity is Severity.ADVICE:
+    if not costs_money(violation.rule):
         return when
     if plan.token != order.plan.token:
-        what = "ends" if "ended" in order.incident else "goes wrong"
+        what = "ends" if "ended" in order.history.incident else "goes wrong"
         return f"{when}: the application {what}, which costs another order"
-    if order.gave_up and not order.deliveries and len(order.payments) < 2:
-        return f"{when}: it {'reads no more' if order.payments else 'sends nothing more'}"
-    what = violation.explanation.partition(": ")[0].rstrip(".")
+    is_silent = outcome.gave_up or "it read no more" in explanation
+    if is_silent and not outcome.deliveries and len(traffic.payments) < 2:
+        silent = f"read no more after {outcome.patience}" if outcome.patience else "reads no more"
+        silent += ", perhaps mixed up with another order" if "mixed up" in explanation else ""
+        return f"{when}: it {silent if traffic.payments else 'sends nothing more'}"
+    what = explanation.partition(": ")[0].rstrip(".")
     return f"{when}: {what[0].lower()}{what[1:]}"
 
 
@@ -51,41 +57,49 @@ def story_of(
     order: Order, plan: Plan, violation: Violation, payments: Sequence[Json], simulates: str
 ) -> list[str]:
     """What happened, in five lines. `simulates`: what the scenario leads to."""
+    traffic, outcome, states = order.traffic, order.outcome, order.history.states
     faults = [str(plan.batch)] if plan.batch else []
     for one in plan.injections:
-        status = f" at `{order.states[one.request.at]}`" if one.request.at in order.states else ""
+        status = f" at `{states[one.request.at]}`" if one.request.at in states else ""
         faults.append(f"{one.request.operation}{status} gets `{one.fault}`")
-    reads = sum(entry.operation in PAYMENT_READS for entry in order.entries)
-    seen = [entry.shown for entry in order.entries if entry.shown]
-    last = f"`{seen[-1]}`" if seen else "none"
-    created = f"{len(order.payments)} payment{'s' if len(order.payments) != 1 else ''} created"
-    times = {1: "once", 2: "twice"}.get(order.deliveries, f"{order.deliveries} times")
-    goods = f"went out {times}" if order.deliveries else "never went out"
-    at = f", first at `{order.delivered_at}`" if order.delivered_at else ""
-    shown = {entry.payment_id for entry in order.entries if entry.shown}
-    each = [
-        f"payment {number}: {payment['scenario']}"
-        + ("" if payment["payment_id"] in shown else ", never seen by the application")
-        for number, payment in enumerate(payments, 1)
-    ]
-    course = f"{' · '.join(each)}." if len(each) > 1 else f"scenario {order.plan.scenario}. {simulates}"
+    last = f"`{traffic.last_shown}`" if traffic.last_shown else "none"
+    created, reads = _counted(len(traffic.payments), "payment"), _counted(traffic.polls, "read")
+    times = {1: "once", 2: "twice"}.get(outcome.deliveries, f"{outcome.deliveries} times")
+    goods = f"went out {times}" if outcome.deliveries else "never went out"
+    at = f", first at `{outcome.delivered_at}`" if outcome.delivered_at else ""
     other = "" if plan.token == order.plan.token else ", of another order"
+    course = f"scenario {order.plan.scenario}. {simulates}"
+    if len(payments) > 1:
+        course = f"{' · '.join(_payments(order, payments))}."
     return [
         f"Order:       {order.order_id}, {course}".rstrip(),
         f"Network:     {'; '.join(faults) or 'no fault'}{other}.",
-        f"Application: {created}, {reads} read{'s' if reads != 1 else ''}, the last status it saw is {last}.",
+        f"Application: {created} created, {reads}, the last status it saw is {last}.",
         f"Goods:       {goods}{at}.",
         f"Wrong:       {violation.explanation}",
     ]
 
 
+def _payments(order: Order, payments: Sequence[Json]) -> Iterator[str]:
+    shown = {entry.payment_id for entry in order.traffic.entries if entry.shown}
+    for number, payment in enumerate(payments, 1):
+        unseen = "" if payment["payment_id"] in shown else ", never seen by the application"
+        yield f"payment {number}: {payment['scenario']}{unseen}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
 def neighbors_of(order: Order, orders: Iterable[Order]) -> list[str]:
     """What other orders did in the second before the request that went wrong: a line for each order."""
-    last = [order.last_fault or order.entries[-1]] if order.entries else []
+    traffic = order.traffic
+    last = [traffic.last_fault or traffic.entries[-1]] if traffic.entries else []
     moment = next((parse_rfc3339(one.at) for one in last), None) or 0
     lines = []
     for other in orders:
-        near = [one for one in other.entries if -1000 <= (parse_rfc3339(one.at) or 0) - moment <= 100]
+        entries = other.traffic.entries
+        near = [one for one in entries if -1000 <= (parse_rfc3339(one.at) or 0) - moment <= 100]
         if near and other.order_id != order.order_id:
             told = [
                 f"{one.operation} {f'✗ {one.fault}' if one.fault else one.shown or one.status}"
@@ -95,14 +109,27 @@ def neighbors_of(order: Order, orders: Iterable[Order]) -> list[str]:
     return lines[-_NEIGHBORS:]
 
 
-def mixed_up_with(order: Order, orders: Iterable[Order], fulfil_at: Iterable[str]) -> str:
-    """A sentence about the other order that became due last, before the goods of this one went out."""
-    shown = [
-        (other.shown_at[status], status, other.order_id)
+def mixed_up_with(
+    order: Order,
+    orders: Iterable[Order],
+    statuses: Collection[str] = TERMINAL_STATUSES,
+    at: float | None = None,
+) -> str:
+    """A sentence about the other order that got one of the `statuses` last, before the goods of this one went
+    out, or `at` None, before it was read no more: that one was read on, after its final status.
+    """
+    is_lost = at is None
+    latest = order.traffic.heard_at + _SAME_POLL if at is None else at
+    earliest = latest - 2 * _SAME_POLL if is_lost else -inf
+    found = [
+        (other.traffic.shown_at[status], status, other.order_id)
         for other in orders
-        for status in fulfil_at
-        if other is not order and other.shown_at.get(status, order.goods_at) < order.goods_at
+        for status in statuses
+        if other is not order
+        and earliest < other.traffic.shown_at.get(status, inf) < latest
+        and not (is_lost and other.traffic.heard_at <= other.traffic.shown_at[status] + _READ_ON)
+        and not (is_lost and other.traffic.statuses_read.isdisjoint(TERMINAL_STATUSES))
     ]
-    _, status, order_id = max(shown, default=(0.0, "", ""))
-    told = f" Perhaps mixed up with order {order_id}: a reply had just shown it `{status}`."
-    return told if order_id else ""
+    _, status, order_id = max(found, default=(0.0, "", ""))
+    told = f" Perhaps mixed up with order {order_id}: a reply had just shown it `{status}`"
+    return f"{told}{', and it was read on' if is_lost else ''}." if order_id else ""

@@ -1,5 +1,6 @@
-"""A trial: an order of the application, with its own scenario and faults, as a coroutine. Time stands still
-until it moves its payment to the next change: once the application has read the state before.
+"""A trial: an order of the application, with its own scenario and faults, as a coroutine of steps: place the
+order; for each state of its payment: read, visit, ask, and stand at the next; then come to rest. Time stands
+still until the trial moves its payment: once the application has read the state before.
 """
 
 from concurrent.futures import Future
@@ -10,37 +11,37 @@ from typing import Any, NamedTuple
 
 from paymock.client.http import Refused, monotonic
 from paymock.client.sandbox import Sandbox
+from paymock.rules.amounts import to_tokens
 from paymock.rules.faults import MAX_HANG, FaultKind, parse_fault
 from paymock.rules.scenarios import DEFAULT_SCENARIO, PaymentStatus
 from paymock.schemas.public import CREATE_PAYMENT, GET_PAYMENT
-from paymock.verify.oracle import MANY_READS, final_statuses, hides_outcome, is_due
-from paymock.verify.order import Order
-from paymock.verify.pacing import MAX_ORDERS, Pacing, Silence
-from paymock.verify.plans import NEAR_DUE, Baseline, Request
-from paymock.verify.turns import turn, until
+from paymock.verify.checks import MANY_READS, VISITED, check
+from paymock.verify.coroutines import turn, until
+from paymock.verify.driver import MAX_ORDERS, BackendDriver, Silence
+from paymock.verify.order import Order, final_statuses, hides_outcome
+from paymock.verify.plans import NEAR_DUE, Baseline
+from paymock.verify.process import browser, is_loopback
 
 SHORT_PATIENCE = 1.5  # seconds of silence where nothing depends on it, over `Retry-After`; then others begin
 _LATE_PATIENCE = 5.0  # the same when it is run again: it may read an expired payment on, but not as often
 _SOME_POLLS, _SHORTEST_PATIENCE = 4, 0.3
-_BACKOFF = 3  # how many times longer the pauses of one may become that tries again and again
-_ASK_SECONDS = 10.0  # so long it is asked for its deliveries, if it does not answer
+BACKOFF = 3  # factor by which the pauses of one may grow that tries again and again
+_ASK_SECONDS = 10.0  # maximum seconds for its deliveries to be told
 _ASK_PAUSE = 0.1
-_STUCK_REQUESTS = 20  # after so many, none of which shows the state of the payment, it does not read it
-_HELD_SECONDS = 0.2  # so long a reply is held at most: a client may wait no longer
+_STUCK_REQUESTS = 20  # maximum number of requests that do not show the state of the payment: it is not read
+_HELD_SECONDS = 0.2  # maximum seconds to hold a reply: a client may wait no longer
 
 
-class Rules:
+class FaultRules:
     """Fault rules of the sandbox, until they are closed."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox, self._ids = sandbox, list[str]()
 
     def add(self, fault: str, **selected: Any) -> None:
-        """Add a rule, with the arguments of `Sandbox.fault`."""
         self._ids.append(str(self._sandbox.fault(fault, **selected)["id"]))
 
     def are_hit(self, count: int = 1) -> bool:
-        """Whether they have hit so many requests."""
         return sum(int(one["applied"]) for one in self._sandbox.faults() if one["id"] in self._ids) >= count
 
     def close(self) -> None:
@@ -49,7 +50,7 @@ class Rules:
                 self._sandbox.clear_faults(self._ids.pop())
 
 
-class Faults(Rules):
+class OrderFaults(FaultRules):
     """The override and the fault rules of an order: a rule for each injection, once."""
 
     def __init__(self, sandbox: Sandbox, order: Order) -> None:
@@ -60,24 +61,30 @@ class Faults(Rules):
 
     def begin(self, scenario: str, times: int | None = None) -> None:
         """Let its next `times` payments, or all, follow a scenario."""
-        self._is_set, course, order_id = True, NEAR_DUE.get(scenario), self._order.order_id
+        self._is_set, custom, order_id = True, NEAR_DUE.get(scenario), self._order.order_id
         if scenario == DEFAULT_SCENARIO and self._order.plan.injections:  # which others follow anyway
             times = 1
-        self._sandbox.next(None if course else scenario, course=course, times=times, order_id=order_id)
+        self._sandbox.next(None if custom else scenario, course=custom, times=times, order_id=order_id)
 
     def inject(self, *ages: float | None) -> None:
         """Add the rules for the faults at these ages, whose requests are counted from now on."""
         order = self._order
         for one in [one for one in self._left if one.request.at in ages and self._is_set]:
             self._left.remove(one)
-            skip, times = one.request.number - 1, None if order.has_unknown_members else one.times
-            order_id = order.order_id if one.has_order else None
+            is_whole = order.history.unknown == "members"  # an unknown value passes
             self.add(
-                one.parsed.text, operation=one.request.operation, order_id=order_id, skip=skip, times=times
+                one.parsed.text,
+                operation=one.request.operation,
+                order_id=order.order_id if one.has_order else None,
+                skip=one.request.number - 1,
+                times=None if is_whole else one.times,
             )
 
+    def forget(self) -> None:
+        """Leave them behind, since the server is gone."""
+        self._ids, self._is_set = [], False
+
     def end(self) -> None:
-        """Remove the rules and the override."""
         self.close()
         if self._is_set:
             self._is_set = False
@@ -85,13 +92,11 @@ class Faults(Rules):
 
     @property
     def count(self) -> int:
-        """How many fault rules there are, or will be soon."""
         return len(self._ids) + len(self._left) + self.is_hurt
 
     @property
     def has_override(self) -> bool:
-        """Whether there is an override, or will be soon: for the default, until the first payment."""
-        is_used = self._order.plan.scenario == DEFAULT_SCENARIO and self._order.payments
+        is_used = self._order.plan.scenario == DEFAULT_SCENARIO and self._order.traffic.payments
         return not (self._is_set is False or is_used)
 
 
@@ -114,62 +119,71 @@ class Trial:
     """The trial of an order. `baseline`: what the application does without faults, if that is known."""
 
     order: Order
-    pacing: Pacing
+    driver: BackendDriver
     baseline: Baseline | None
     options: TrialOptions
-    max_payments = 4  # are followed: an application may create another one whenever it polls
+    stands_still = False  # for as long as other trials run
+    max_payments = (
+        4  # maximum number of payments of an order to play: an application may create one at each poll
+    )
 
     def __post_init__(self) -> None:
-        self.faults = Faults(self.pacing.sandbox, self.order)
+        self.faults = OrderFaults(self.driver.sandbox, self.order)
         self._silence: Silence | None = None
         self._has_read_end = False
+        self._return_url = ""
 
     async def run(self) -> None:
         """Run it to its end. It leaves neither faults nor an override behind, however it ends."""
-        order, now = self.order, self.pacing.clock.now
-        order.placed_at = now()
+        order, outcome, now = self.order, self.order.outcome, self.driver.clock.now
+        order.history.placed_at = now()
         try:
-            await self.course()
+            await self.play()
         except Refused as refused:
-            order.problems.append(f"the judge was refused: {refused}")
+            outcome.problems.append(f"the judge was refused: {refused}")
         finally:
-            order.is_over, order.ended_at = True, now()
+            outcome.is_over, order.history.ended_at = True, now()
             with suppress(Refused):
                 self.faults.end()
-        order.acknowledged = order.is_taken and bool(self.pacing.journal.served - {order.order_id})
-        order.is_excused |= bool(order.incident) and not order.is_taken  # nobody has been asked to pay
-        if order.plan.injections or order.plan.batch or order.problems:
+        outcome.acknowledged = outcome.is_taken and bool(self.driver.feed.served - {order.order_id})
+        outcome.is_excused |= bool(order.history.incident) and not outcome.is_taken  # nobody was asked to pay
+        if not order.is_plain or outcome.problems:
             return
         # There is nothing to inject faults into; but who has polled before has lost the sale.
-        has_polled = self.pacing.patience.pace is not None and is_due(order, self.options.fulfil_at)
-        if not order.payments and not order.acknowledged:
-            reason = f": {order.order_errors[-1]}" if order.order_errors else order.refusal()
+        traffic, has_polled = order.traffic, self.driver.patience.poll_interval is not None and self.is_due
+        if not traffic.payments and not outcome.acknowledged:
+            reason = f": {outcome.order_errors[-1]}" if outcome.order_errors else order.refusal()
             uses = "Does the application use this server and API key, and the order id that it is given?"
             problem = f"no payment with the order id {order.order_id} was created"
-            order.problems.append(f"{problem}{reason}. {uses}")
-        elif order.payments and not (order.deliveries or has_polled or order.polls):
-            hint = "is `tick` missing?" if self.pacing.polls_by_itself else "does `tick` poll it?"
-            order.problems.append(f"the application never read its payment: {hint}")
+            outcome.problems.append(f"{problem}{reason}. {uses}")
+        elif traffic.payments and not (outcome.deliveries or has_polled or traffic.polls):
+            hint = "is `tick` missing?" if self.driver.polls_by_itself else "does `tick` poll it?"
+            outcome.problems.append(f"the application never read its payment: {hint}")
 
-    async def course(self) -> None:
-        order = self.order
+    async def play(self) -> None:
+        order, payments = self.order, self.order.traffic.payments
         self.faults.begin(order.plan.scenario)
         self.faults.inject(None, 0.0)
         await self.place()
         if not await self.has_payment():
             return
         for _ in range(self.max_payments):
-            payment_id = order.payments[-1]
+            payment_id = payments[-1]
             self.load(payment_id)
             await self.follow(payment_id)
-            if order.payments[-1] == payment_id:
+            if payments[-1] == payment_id:
                 break
-        if not order.has_unknown_members:  # the application must live with those
+        if order.history.unknown != "members":  # the application must live with those
             self.faults.end()
         self.end_payments()
-        if not order.problems:
+        if not order.outcome.problems:
             await self.come_to_rest()
             await self.await_goods()
+            self.close_expired()
+
+    @property
+    def is_due(self) -> bool:
+        return self.order.history.is_due(self.options.fulfil_at)
 
     @property
     def is_idle(self) -> bool:
@@ -178,12 +192,16 @@ class Trial:
         return is_silent or self._has_read_end
 
     def listen(self) -> Silence:
-        self._silence = Silence(self.pacing, self.order)
+        self._silence = Silence(self.driver, self.order)
         return self._silence
 
     async def place(self) -> None:
-        """Place the order, and again if that fails."""
-        order, pacing, service = self.order, self.pacing, self.pacing.application.service
+        order, outcome, driver, service = (
+            self.order,
+            self.order.outcome,
+            self.driver,
+            self.driver.backend.service,
+        )
         expected = sum(one.times for one in order.plan.injections if one.request.operation == CREATE_PAYMENT)
         left = MAX_ORDERS
         while left >= 0:
@@ -191,180 +209,211 @@ class Trial:
             self.listen()
             for call in placed:
                 await until(call.done)
-            await until(lambda: not pacing.is_cut_off)  # so long a customer waits before trying again
-            pacing.journal.note()
+            await until(lambda: not driver.is_cut_off)  # so long a customer waits before trying again
             errors = [error for one in placed if (error := one.exception()) is not None]
-            order.is_taken = len(errors) < len(placed)
-            if order.is_taken:
+            outcome.is_taken = len(errors) < len(placed)
+            if not (outcome.is_taken and driver.polls_by_itself):  # else, whatever comes is noted soon
+                driver.feed.note()
+            if outcome.is_taken:
                 return
-            order.order_errors.append(pacing.describe(errors[0]))
+            outcome.order_errors.append(driver.describe(errors[0]))
             if service is not None:  # the application may have ended, which shows a moment later
                 await until(lambda: False, _ASK_PAUSE)
                 await until(lambda: not service.is_down)
-            order.reordered = True
-            left -= order.faulted >= expected or len(order.order_errors) > expected
+            left -= order.traffic.faulted >= expected or len(outcome.order_errors) > expected
 
     def call(self) -> list[Future[object]]:
-        application = self.pacing.application
-        with self.pacing.clock.stopped():
-            return [application.executor.submit(application.order, self.order.order_id)]
+        backend = self.driver.backend
+        with self.driver.clock.stopped():
+            return [backend.executor.submit(backend.order, self.order.order_id)]
 
     async def has_payment(self) -> bool:
-        """Wait for the payment, and return whether there is one."""
-        order, silence = self.order, self.listen()
-        while not order.payments:
-            is_refused = any(400 <= last.status < 500 and not last.fault for last in order.entries[-1:])
+        """Wait for the payment, and return whether there is one. Refused creations without an end end it."""
+        traffic, outcome, silence = self.order.traffic, self.order.outcome, self.listen()
+        while not traffic.payments and len(traffic.entries) - traffic.faulted <= _STUCK_REQUESTS:
+            is_refused = any(400 <= last.status < 500 and not last.fault for last in traffic.entries[-1:])
             if silence.lasts(self._short_patience() if is_refused else self.patience()):
-                order.gave_up, order.waited = True, silence.seconds
+                outcome.gave_up, outcome.waited = True, silence.seconds
                 return False
             await turn()
-        return True
+        return bool(traffic.payments)
 
     def load(self, payment_id: str) -> None:
         """Note the states that a read can show: they last a millisecond or more. It is in the first."""
-        order, detail = self.order, self.pacing.sandbox.detail(payment_id)
-        is_first, scenario = not order.states, detail["scenario"]
-        order.states = {entry["offset_seconds"]: entry["status"] for entry in detail["timeline"]}
-        order.timelines[payment_id] = order.states
-        order.move(0.0)
-        if is_first and not (self.baseline or order.plan.batch) and scenario != order.plan.scenario:
-            follows = f"the payment follows {scenario}"
-            order.problems.append(f"{follows}: the application must not send X-Mock-Scenario")
+        order, history, detail = self.order, self.order.history, self.driver.sandbox.detail(payment_id)
+        is_first, payment = not history.states, detail["payment"]
+        asked = payment["attempts"][0]["instructions"]
+        raw, decimals = int(asked["amounts"]["settlement"]), detail["decimals"]
+        tokens = f"{raw} raw units of" if decimals is None else to_tokens(raw, decimals)
+        history.asked = f"{tokens} {asked['asset']} on {asked['chain']}"
+        self._return_url = str(payment.get("metadata", {}).get("return_url", "")) if order.is_plain else ""
+        history.states = {entry["offset_seconds"]: entry["status"] for entry in detail["timeline"]}
+        history.timelines[payment_id] = history.states
+        history.stand(0.0)
+        if is_first and not (self.baseline or order.plan.batch) and detail["scenario"] != order.plan.scenario:
+            follows = f"the payment follows {detail['scenario']}"
+            order.outcome.problems.append(f"{follows}: the application must not send X-Mock-Scenario")
 
     async def follow(self, payment_id: str) -> None:
         """Move a payment to each other status and fault, as long as the application will read the next."""
-        order, options, states = self.order, self.options, pairwise(self.order.states.items())
-        hurt = {one.request.at: one.request.operation for one in reversed(order.plan.injections)}
-        steps = [at for (_, old), (at, new) in states if new != old or at in hurt or options.is_deep]
+        history, options = self.order.history, self.options
+        hurt = {one.request.at: one.request.operation for one in reversed(self.order.plan.injections)}
+        changes = pairwise(history.states.items())
+        steps = [at for (_, old), (at, new) in changes if new != old or at in hurt or options.is_deep]
         for at in [*steps, None]:
-            goes_on = await self.is_read(payment_id)
-            is_hurt = order.faulted > 0 and not order.deliveries and not is_due(order, options.fulfil_at)
-            if options.is_watched or is_hurt:
-                await self.ask(order.statuses[-1])
+            goes_on = await self.read(payment_id)
+            await self.visit()
+            is_hurt = self.order.traffic.faulted > 0 and not (self.order.outcome.deliveries or self.is_due)
+            if options.is_watched or history.visits or is_hurt:
+                await self.ask(history.statuses[-1])
             if not goes_on or at is None:
                 return
-            with closing(Rules(self.pacing.sandbox)) as gate:
-                if options.is_held and at in hurt and self.pacing.polls_by_itself:
-                    gate.add("hold", operation=hurt[at], order_id=order.order_id)
-                    await until(gate.are_hit, _HELD_SECONDS)
-                to, seconds = ("next", None) if options.is_deep else (None, at - order.age)
-                if not self.pacing.advance(payment_id, to, seconds):
-                    order.problems.append("the payment was moved by others: the judge moves it by itself")
-                order.move(at)
-                self.faults.inject(at)
+            await self.stand(payment_id, at, hurt.get(at))
 
-    async def is_read(self, payment_id: str) -> bool:
+    async def stand(self, payment_id: str, at: float, hurt: str | None) -> None:
+        """Move the payment to the state at this age; `hurt`: the operation that gets a fault there."""
+        with closing(FaultRules(self.driver.sandbox)) as gate:
+            if self.options.is_held and hurt and self.driver.polls_by_itself:
+                gate.add("hold", operation=hurt, order_id=self.order.order_id)
+                await until(gate.are_hit, _HELD_SECONDS)
+            is_deep, history = self.options.is_deep, self.order.history
+            to, seconds = ("next", None) if is_deep else (None, at - history.age)
+            if not self.driver.advance(payment_id, to, seconds):
+                problem = "the payment was moved by others: the judge moves it by itself"
+                self.order.outcome.problems.append(problem)
+            history.stand(at)
+            self.faults.inject(at)
+
+    async def visit(self) -> None:
+        """Request the page to which the checkout leads back, as a customer does who has not paid."""
+        order, url = self.order, self._return_url
+        is_open = order.history.statuses[-1] in VISITED and not order.outcome.deliveries
+        if not (is_open and is_loopback(url)):
+            return
+        order.history.visits[len(order.traffic.entries) - 1] = f"the customer came back: GET {url}"
+        with suppress(Exception):  # whatever the page answers
+            call = self.driver.backend.executor.submit(browser.open, url, None, _ASK_SECONDS)
+            await until(call.done)
+            call.result().close()
+
+    async def read(self, payment_id: str) -> bool:
         """Wait until the application has read the state; return whether it will read the next one."""
-        order, at, plan = self.order, self.order.age, self.order.plan
-        injections = [one for one in plan.injections if one.request.at == at]
-        sent = {one.operation for one in self.baseline.requests if one.at == at} if self.baseline else set()
-        if self.baseline and not injections and not sent:
+        order, traffic, history, baseline = self.order, self.order.traffic, self.order.history, self.baseline
+        at, outcome = history.age, order.outcome
+        here, sent = order.plan.times_at(at), baseline.operations_at(at) if baseline else {GET_PAYMENT}
+        if not here and not sent:
             return True
-        most = len(order.entries) + _STUCK_REQUESTS + sum(one.times for one in injections)
-        due = sum(one.times for one in plan.injections if self._is_to_come(one.request, at))
-        silence, all_faults, asked = self.listen(), sum(one.times for one in plan.injections), 0
-        while order.payments[-1] == payment_id and len(order.entries) <= most:
-            if order.faulted >= all_faults and not order.has_unknown_members:  # leave room for others
+        most, due, asked = len(traffic.entries) + _STUCK_REQUESTS + here, order.faults_due(at), 0
+        silence = self.listen()
+        while traffic.payments[-1] == payment_id and len(traffic.entries) <= most:
+            if order.has_its_faults:  # leave room for others
                 self.faults.close()
-            if order.faulted >= due and all(order.reads_of(at, one) for one in sent or {GET_PAYMENT}):
+            if traffic.faulted >= due and traffic.has_read(at, sent or {GET_PAYMENT}):
                 return True
-            if self.is_idle and asked < len(order.entries):  # who has delivered need not read it
-                asked = len(order.entries)
-                await self.ask(order.statuses[-1], is_once=True)
-            may_stop = self._may_be_silent() or order.deliveries > 0
+            if self.is_idle and asked < len(traffic.entries):  # who has delivered need not read it
+                asked = len(traffic.entries)
+                await self.ask(history.statuses[-1], is_once=True)
+            may_stop = self._may_be_silent()
             if silence.lasts(self._short_patience() if may_stop else self.patience()):
-                order.gave_up = not may_stop and self.baseline is not None
-                order.waited, order.faults_left = silence.seconds, order.faulted < due
+                outcome.gave_up = not may_stop and baseline is not None
+                outcome.waited, history.faults_left = silence.seconds, traffic.faulted < due
                 return False
             await turn()
         return False
 
-    def _is_to_come(self, request: Request, at: float) -> bool:
-        """Whether a request was sent, or is to come up to this age: a second creation need not come."""
-        sent = sum(entry.operation == request.operation for entry in self.order.entries)
-        return request.number <= max(1, sent) if request.at is None else request.at <= at
-
     def end_payments(self) -> None:
         """Advance the payments to their ends: any of them may make goods due."""
-        order = self.order
-        for payment_id in order.payments:
-            self.pacing.advance(payment_id, "end")
-            if payment_id not in order.timelines:
+        order, history = self.order, self.order.history
+        for payment_id in order.traffic.payments:
+            self.driver.advance(payment_id, "end")
+            if payment_id not in history.timelines:
                 self.load(payment_id)
-            states = order.timelines[payment_id]
-            order.reached.update(states.values())
-            order.stood.add([*states.values()][-1])
+            states = history.timelines[payment_id]
+            history.reached.update(states.values())
+            history.stood.add([*states.values()][-1])
             late = [at for (_, one), (at, _) in pairwise(states.items()) if one == PaymentStatus.EXPIRED]
             if late and not order.plan.batch:  # of a parked order, the judge jumps over what is late
-                order.deposits[payment_id] = late[0]
-        order.move()
+                history.deposits[payment_id] = late[0]
+        history.stand()
+
+    def close_expired(self) -> None:
+        """End payments that have expired, by one raw unit: a careful application would wait for ever."""
+        due, is_end = self.options.fulfil_at, {PaymentStatus.EXPIRED, PaymentStatus.MANUAL_REVIEW}
+        if not is_end.isdisjoint(due) or check(self.order, due):
+            return  # a finding tells of its payment as it was
+        for payment_id, states in self.order.history.timelines.items():
+            if [*states.values()][-1] == PaymentStatus.EXPIRED:
+                with suppress(Refused):
+                    self.driver.sandbox.deposit(payment_id, 1)
 
     async def come_to_rest(self) -> None:
         """Wait until the application reads no more, or has read too often; and ask for the deliveries."""
-        order, silence = self.order, self.listen()
-        most, last = len(order.entries) + _STUCK_REQUESTS, max(order.states)
-        while order.reads_of(last) <= MANY_READS and len(order.entries) < most and not silence.lasts():
-            self._has_read_end = order.reads_of(last) > 0
+        traffic, silence = self.order.traffic, self.listen()
+        most, last = len(traffic.entries) + _STUCK_REQUESTS, max(self.order.history.states)
+        while traffic.reads_of(last) <= MANY_READS and len(traffic.entries) < most and not silence.lasts():
+            self._has_read_end = traffic.reads_of(last) > 0
             await turn()
         await self.ask()
 
     async def await_goods(self) -> None:
         """Ask for the deliveries until the goods are out that are due."""
-        order, patience, silence = self.order, self.pacing.patience, self.listen()
-        while is_due(order, self.options.fulfil_at) and not (order.deliveries or order.problems):
+        order, outcome, patience = self.order, self.order.outcome, self.driver.patience
+        silence = self.listen()
+        while self.is_due and not (outcome.deliveries or outcome.problems):
             await self.ask()
-            is_known = bool(order.statuses_read & final_statuses(self.options.fulfil_at))
-            seconds = self.patience() if is_known or not order.gave_up else self._short_patience()
+            is_known = bool(order.traffic.statuses_read & final_statuses(self.options.fulfil_at))
+            seconds = self.patience() if is_known or not outcome.gave_up else self._short_patience()
             if is_known:  # the goods may leave later, by themselves
-                seconds = max(seconds, patience.settle if patience.pace is None else _BACKOFF * patience.lag)
+                is_measured = patience.poll_interval is not None
+                seconds = max(seconds, BACKOFF * patience.delivery_delay if is_measured else patience.settle)
             if silence.waited(seconds):
-                order.waited = max(order.waited, silence.seconds)
+                outcome.waited = max(outcome.waited, silence.seconds)
                 return
             await turn()
         if not order.plan.injections:
-            patience.lag = max(patience.lag, silence.seconds)
+            patience.delivery_delay = max(patience.delivery_delay, silence.seconds)
 
     async def ask(self, at: str | None = None, *, is_once: bool = False) -> None:
         """Ask how often the goods went out, `at` this status of the payment, once or until that is told."""
-        order, deadline = self.order, monotonic() + _ASK_SECONDS
-        while not order.problems:
-            told = self.pacing.application.count_deliveries(order.order_id)
+        outcome, deadline = self.order.outcome, monotonic() + _ASK_SECONDS
+        while not outcome.problems:
+            told = self.driver.backend.count_deliveries(self.order.order_id)
             await until(told.done)
             error = told.exception()
             if error is None:
-                order.deliveries = told.result()
-                if order.deliveries:
-                    order.delivered_at = order.delivered_at or at
-                    order.goods_at = min(order.goods_at, self.pacing.clock.now())
+                outcome.deliveries = told.result()
+                if outcome.deliveries:
+                    outcome.delivered_at = outcome.delivered_at or at
+                    outcome.goods_at = min(outcome.goods_at, self.driver.clock.now())
             if error is None or is_once:
                 return
             if monotonic() >= deadline or isinstance(error, TypeError | ValueError):
-                order.problems.append(f"deliveries cannot be told: {self.pacing.describe(error)}")
+                outcome.problems.append(f"deliveries cannot be told: {self.driver.describe(error)}")
             await until(lambda: False, _ASK_PAUSE)
 
     def _may_be_silent(self) -> bool:
         """Whether the application need not read the payment any more, or without faults does not."""
         is_unknown = self.baseline is None
-        if is_unknown and not self.pacing.polls_by_itself:
+        if self.order.outcome.deliveries or (is_unknown and not self.driver.polls_by_itself):
             return True
         # One that polls rarely, or an expired payment once more, shows what there is to inject faults into.
-        rare = {"expired"} if is_unknown and self.pacing.patience.pace is None else set()
-        return not self.order.statuses_read.isdisjoint(final_statuses(self.options.fulfil_at) - rare)
+        rare = {"expired"} if is_unknown and self.driver.patience.poll_interval is None else set()
+        return not self.order.traffic.statuses_read.isdisjoint(final_statuses(self.options.fulfil_at) - rare)
 
     def _short_patience(self) -> float:
         """How long silence must last where nothing depends on it: after a reply that was read, some polls."""
-        patience, is_patient, last = self.pacing.patience, self.options.is_patient, self.order.entries[-1:]
+        patience, is_patient = self.driver.patience, self.options.is_patient
         longest = min(_LATE_PATIENCE if is_patient else SHORT_PATIENCE, patience.settle)
-        if patience.pace is None or is_patient or any(hides_outcome(entry.fault) for entry in last):
+        if patience.poll_interval is None or is_patient or self.order.traffic.has_lost_reply:
             return longest
-        return min(longest, max(_SOME_POLLS * patience.pace, _SHORTEST_PATIENCE))
+        return min(longest, max(_SOME_POLLS * patience.poll_interval, _SHORTEST_PATIENCE))
 
     def patience(self) -> float:
         """How long silence must last. One that fails again and again may pause longer each time."""
-        order, patience = self.order, self.pacing.patience
-        fault = parse_fault(order.entries[-1].fault or "") if order.entries else None
+        traffic, patience = self.order.traffic, self.driver.patience
+        fault = parse_fault(traffic.entries[-1].fault or "") if traffic.entries else None
         seconds = max(patience.seconds, patience.settle if self.options.is_patient else 0.0)
         if fault is not None and fault.kind is FaultKind.HANG:
             seconds += MAX_HANG  # so long the application may wait for its reply
-        has_failed_twice = sum(hides_outcome(entry.fault) for entry in order.entries[-2:]) == 2
-        return max(seconds, _BACKOFF * order.pause) if has_failed_twice else seconds
+        has_failed_twice = sum(hides_outcome(entry.fault) for entry in traffic.entries[-2:]) == 2
+        return max(seconds, BACKOFF * traffic.pause) if has_failed_twice else seconds

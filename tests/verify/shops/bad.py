@@ -5,6 +5,7 @@ The bugs of the first four sections cost money. Those of the last are lesser: no
 
 import contextlib
 import math
+import time
 from collections.abc import Callable
 from typing import TypeVar
 from uuid import uuid4
@@ -12,6 +13,7 @@ from uuid import uuid4
 import httpx
 import msgspec
 
+from paymock.rules.scenarios import PaymentStatus
 from paymock.schemas.public import Payment
 from tests.support.specification import COURSES
 from tests.verify.shops.base import CLOSED, creation
@@ -28,6 +30,7 @@ from tests.verify.shops.good import (
     TakesLateMoney,
     ThreeItems,
     TwoReaders,
+    WelcomesCustomer,
     Worker,
     key_of,
     sums,
@@ -137,6 +140,17 @@ class DropsAfterThreeFailures(DropsAfterFailedPoll):
     patience = 3
 
 
+class DeliversOnReturn(WelcomesCustomer):
+    """Delivers when the customer has come back, paid or not."""
+
+    def welcome(self, order_id: str) -> None:
+        self.delivered[order_id] = 1
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if not self.delivered[order_id] or payment["status"] not in self.paid:
+            super().decide(order_id, payment)
+
+
 class DropsOnTruncatedReply(DropsAfterFailedPoll):
     """Takes a reply that was cut short for damaged data, and cancels the order."""
 
@@ -221,6 +235,37 @@ class SkipsItems(ThreeItems):
             super().decide(order_id, payment)
         except httpx.HTTPError:
             del self.open[order_id]
+
+
+class GivesUpAfterReads(Poller):
+    """Reads an open payment 12 times: a customer who is slow has paid for nothing."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        self.counts[order_id] += 1
+        super().decide(order_id, payment)
+        if self.counts[order_id] >= 12:
+            self.open.pop(order_id, None)
+
+
+class GivesUpByTheClock(Worker):
+    """Reads an open payment for two seconds."""
+
+    def poll(self, order_id: str, payment_id: str) -> None:
+        super().poll(order_id, payment_id)
+        if time.monotonic() > self.not_before.setdefault(f"end of {order_id}", time.monotonic() + 2):
+            self.open.pop(order_id, None)
+
+
+class MixesUpReplies(Worker):
+    """Takes each tenth reply for that of the order that was read before."""
+
+    last: Json | None = None
+
+    def read(self, payment_id: str) -> Json:
+        payment, last = super().read(payment_id), self.last
+        self.last = payment
+        self.counts["reads"] += 1
+        return last if last and self.counts["reads"] % 10 == 0 else payment
 
 
 class LosesEveryEighth(Poller):
@@ -410,6 +455,16 @@ class PollsAgainAtOnce(Poller):
 
     def read(self, payment_id: str) -> Json:
         return _tried(super().read, payment_id)
+
+
+class KnowsAllStatuses(Poller):
+    """Closes an order when it does not know the status of its payment."""
+
+    def decide(self, order_id: str, payment: Json) -> None:
+        if payment["status"] in PaymentStatus.__members__.values():
+            super().decide(order_id, payment)
+        else:
+            del self.open[order_id]
 
 
 class DecodesStrictly(Poller):

@@ -1,9 +1,11 @@
 """What all shops share: an order that the service understands, the deliveries, and a worker that ticks."""
 
 import contextlib
+import email.utils
 import http.client
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -25,12 +27,21 @@ def creation(order_id: str) -> dict[str, Any]:
     return payment_request(order_id, "bsc", "USDT", "25000000000000000000")
 
 
+def seconds(retry_after: str | None) -> float:
+    """How many seconds a `Retry-After` asks to wait, whether it is a number or a date."""
+    try:
+        return float(retry_after or 0)
+    except ValueError:
+        asked = email.utils.parsedate_to_datetime(retry_after or "")
+        return max(0.0, asked.timestamp() - time.time())
+
+
 class Refused(ConnectionError):
     """A reply that is an error. `retry_after`: how many seconds the service asks to wait."""
 
     def __init__(self, reply: http.client.HTTPResponse) -> None:
         super().__init__(f"status {reply.status}")
-        self.retry_after = float(reply.headers.get("Retry-After", 0))
+        self.retry_after = seconds(reply.headers.get("Retry-After"))
 
 
 class Shop:

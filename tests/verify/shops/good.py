@@ -9,12 +9,13 @@ import sqlite3
 import ssl
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
 import httpx
 
-from tests.verify.shops.base import CLOSED, PAUSE_SECONDS, TIMEOUT_SECONDS, Shop, creation
+from tests.verify.shops.base import CLOSED, PAUSE_SECONDS, TIMEOUT_SECONDS, Shop, creation, seconds
 
 Json = dict[str, Any]
 
@@ -30,7 +31,7 @@ def key_of(order_id: str) -> str:
 
 def retry_after(reply: httpx.Response) -> float:
     """How many seconds the service asks to wait; 0 when it does not."""
-    return float(reply.headers.get("Retry-After", 0))
+    return seconds(reply.headers.get("Retry-After"))
 
 
 class HttpxShop(Shop):
@@ -87,6 +88,38 @@ class Poller(HttpxShop):
             self.delivered[order_id] += 1
         if self.closes(order_id, payment["status"]):
             del self.open[order_id]
+
+
+class WelcomesCustomer(Poller):
+    """Has a page to which the checkout leads back, which only thanks: money is what a read shows."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        super().__init__(url, api_key)
+        shop = self
+
+        class Page(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                shop.welcome(self.path.removeprefix("/orders/"))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.page = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+        self.run(self.page.serve_forever, 0.01)
+
+    def welcome(self, order_id: str) -> None:
+        """Called when the customer has come back."""
+
+    def create(self, body: Json, key: str) -> str:
+        url = f"http://127.0.0.1:{self.page.server_port}/orders/{body['order_id']}"
+        return super().create({**body, "metadata": {"return_url": url}}, key)
+
+    def close(self) -> None:
+        self.page.shutdown()
+        self.page.server_close()
+        super().close()
 
 
 class Worker(Poller):

@@ -57,6 +57,7 @@ OVERPAID: dict[str, Any] = {"fulfil_at": ("completed", "overpaid_review")}
 
 GOOD = [
     Case("poller", good.Poller),
+    Case("welcomes_customer", good.WelcomesCustomer),
     Case("retrying_client", good.RetryingClient),
     Case("worker", good.Worker),
     Case("thread_per_order", good.ThreadPerOrder),
@@ -104,6 +105,13 @@ BAD = [
         "free_goods",
         ("takes_any_success", bad.TakesAnySuccess),
         causes=(r".*/getPayment@.*=status=200\+html",),
+    ),
+    *_unsafe("free_goods", ("delivers_on_return", bad.DeliversOnReturn, "no_payment_expired")),
+    *_unsafe(
+        "lost_sale",
+        ("gives_up_after_reads", bad.GivesUpAfterReads),
+        ("gives_up_by_the_clock", bad.GivesUpByTheClock),
+        ("mixes_up_replies", bad.MixesUpReplies, "no_payment_expired"),
     ),
     *_unsafe("free_goods", ("releases_customer", bad.ReleasesCustomer, "no_payment_expired"), **BY_CHANCE),
     *_unsafe("lost_sale", ("loses_every_eighth", bad.LosesEveryEighth), **BY_CHANCE),
@@ -182,6 +190,7 @@ BAD = [
         ("ignores_retry_after", bad.IgnoresRetryAfter),
         ("polls_again_at_once", bad.PollsAgainAtOnce),
     ),
+    *_lesser("breaks_on_new_values", ("knows_all_statuses", bad.KnowsAllStatuses)),
     *_lesser("breaks_on_new_fields", ("decodes_strictly", bad.DecodesStrictly)),
 ]
 

@@ -9,6 +9,8 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
+import java.time.ZonedDateTime;
+import java.time.format.DateTimeFormatter;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -74,7 +76,7 @@ public class Shop {
         try {
             HttpResponse<String> reply = send(orderId, paymentId);
             if (reply.statusCode() >= 400) {
-                pause = Math.max(pause, 1000 * Long.parseLong(reply.headers().firstValue("Retry-After").orElse("0")));
+                pause = Math.max(pause, 1000 * seconds(reply.headers().firstValue("Retry-After").orElse("0")));
             } else {
                 paymentId = find("\"id\":\\s*\"(pay_\\w+)\"", reply.body());
                 String status = find("\"status\":\\s*\"(\\w+)\"", reply.body()); // the first is the payment's
@@ -103,6 +105,16 @@ public class Shop {
                     .POST(BodyPublishers.ofString(BODY.formatted(orderId)));
         }
         return http.send(request.build(), BodyHandlers.ofString());
+    }
+
+    /** How many seconds a Retry-After asks to wait, whether it is a number or a date. */
+    static long seconds(String retryAfter) {
+        try {
+            return Long.parseLong(retryAfter);
+        } catch (NumberFormatException e) {
+            var date = ZonedDateTime.parse(retryAfter, DateTimeFormatter.RFC_1123_DATE_TIME);
+            return Math.max(0, Duration.between(ZonedDateTime.now(), date).toSeconds() + 1);
+        }
     }
 
     static String find(String pattern, String text) throws IOException {

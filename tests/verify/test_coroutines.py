@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from paymock.verify.turns import step, turn, until
+from paymock.verify.coroutines import step, turn, until
 
 
 def test_a_coroutine_goes_on_by_turns_of_its_caller_and_waits_for_what_comes() -> None:
