@@ -538,7 +538,8 @@ _WRITE_FIRST = (
 )
 # fmt: off
 KINDS = (
-    BatchKind("outage", "outage", "outage", "[^/]+", outage, "every {request} gets `{fault}` for up to 2 s"),
+    BatchKind("outage", "outage", "outage", "[^/]+", outage,
+              f"every {{request}} gets `{{fault}}` for up to {OUTAGE_SECONDS:g} s"),
     BatchKind("orders", "side by side", "orders", "[1-9][0-9]?x", side_by_side,
               "{number} orders are open at the same time, without a fault"),
     BatchKind("order", "3 at once", "order", "[1-9]x", place_copies,

@@ -386,10 +386,12 @@ class Findings:
         polls on and delivers others.
         """
         order, driver = self._results.trials[plan], self._runner.driver
-        if order.traffic.has_gap or "clock" in self._results.undetermined or self._runner.is_unreachable:
-            return CHECKS[rule].proof is Proof.RECORD and self._runner.is_unreachable
+        if "clock" in self._results.undetermined:
+            return False
         if CHECKS[rule].proof is Proof.RECORD:
             return True
+        if order.traffic.has_gap or self._runner.is_unreachable:
+            return False
         ended_at = order.history.ended_at
         is_late = ended_at <= driver.clock.now() - self._runner.options.settle
         polls_on = driver.feed.heard_at > ended_at and not order.history.marks

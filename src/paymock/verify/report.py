@@ -102,7 +102,7 @@ class Finding:
 
     @property
     def count(self) -> str:
-        return f"{self.occurrences} of {self.tried}" if self.tried else _counted(self.occurrences, "trial")
+        return f"{self.occurrences} of {self.tried}" if self.tried else counted(self.occurrences, "trial")
 
     @property
     def title(self) -> str:
@@ -216,7 +216,7 @@ class Coverage:
 
     def __str__(self) -> str:
         left_out = f"; not tried: {', '.join(self.not_tried)}" if self.not_tried else ""
-        return ", ".join([self.scope, _counted(self.faults, "fault"), *self.batches]) + left_out
+        return ", ".join([self.scope, counted(self.faults, "fault"), *self.batches]) + left_out
 
 
 @dataclass(frozen=True)
@@ -270,9 +270,9 @@ class Report:
 
     @property
     def summary(self) -> str:
-        faults = [_counted(self.coverage.faults, "fault")] if self.partial else []
+        faults = [counted(self.coverage.faults, "fault")] if self.partial else []
         of = f"{self.trials} of " if self.planned else ""
-        trials = of + _counted(self.planned or self.trials, "trial")
+        trials = of + counted(self.planned or self.trials, "trial")
         told = ", ".join(filter(None, [self.coverage.scope, *faults, trials, self.patience]))
         slow = f"this machine is too slow to judge (replies of {self.slow_seconds * 1000:.0f} ms)"
         slow += ": run fewer things beside it"
@@ -347,7 +347,7 @@ def grouped(lines: Iterable[str]) -> Iterator[str]:
         yield told if len(same) > 1 else same[0]
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 

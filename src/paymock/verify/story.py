@@ -10,6 +10,7 @@ from paymock.rules.times import parse_rfc3339
 from paymock.verify.checks import Violation, costs_money
 from paymock.verify.order import Order
 from paymock.verify.plans import Plan
+from paymock.verify.report import counted
 
 _NEIGHBORS = 5  # other orders that are told of, with as many requests each
 _SAME_POLL = 0.5  # seconds within which replies are of one round of polls
@@ -63,7 +64,7 @@ def story_of(
         status = f" at `{states[one.request.at]}`" if one.request.at in states else ""
         faults.append(f"{one.request.operation}{status} gets `{one.fault}`")
     last = f"`{traffic.last_shown}`" if traffic.last_shown else "none"
-    created, reads = _counted(len(traffic.payments), "payment"), _counted(traffic.polls, "read")
+    created, reads = counted(len(traffic.payments), "payment"), counted(traffic.polls, "read")
     times = {1: "once", 2: "twice"}.get(outcome.deliveries, f"{outcome.deliveries} times")
     goods = f"went out {times}" if outcome.deliveries else "never went out"
     at = f", first at `{outcome.delivered_at}`" if outcome.delivered_at else ""
@@ -85,10 +86,6 @@ def _payments(order: Order, payments: Sequence[Json]) -> Iterator[str]:
     for number, payment in enumerate(payments, 1):
         unseen = "" if payment["payment_id"] in shown else ", never seen by the application"
         yield f"payment {number}: {payment['scenario']}{unseen}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def neighbors_of(order: Order, orders: Iterable[Order]) -> list[str]:

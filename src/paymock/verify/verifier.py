@@ -32,7 +32,7 @@ from paymock.verify.plans import (
     single_faults,
 )
 from paymock.verify.process import ExternalService
-from paymock.verify.report import Coverage, Report
+from paymock.verify.report import Coverage, Report, counted
 from paymock.verify.results import Progress
 from paymock.verify.runner import SETTLE_SECONDS, Options, Runner
 
@@ -362,7 +362,7 @@ class Verifier:
         yield from results.notes
         asked = Counter(one.history.asked for one in results.orders if one.history.asked).most_common()
         for amount, count in asked[:_MAX_AMOUNTS]:
-            yield f"{count} payment{'s' * (count != 1)} asked for {amount}"
+            yield f"{counted(count, 'payment')} asked for {amount}"
         if gaps := self.runner.driver.feed.gaps:
             lost = "requests were lost: the journal of the sandbox was overwritten before it was read"
             yield f"{lost}, {gaps} times. A server with a longer --journal keeps more of them"

@@ -106,12 +106,15 @@ BAD = [
         ("takes_any_success", bad.TakesAnySuccess),
         causes=(r".*/getPayment@.*=status=200\+html",),
     ),
-    *_unsafe("free_goods", ("delivers_on_return", bad.DeliversOnReturn, "no_payment_expired")),
+    *_unsafe(
+        "free_goods",
+        ("delivers_on_return", bad.DeliversOnReturn, "no_payment_expired"),
+        ("mixes_up_replies", bad.MixesUpReplies, "no_payment_expired"),
+    ),
     *_unsafe(
         "lost_sale",
         ("gives_up_after_reads", bad.GivesUpAfterReads),
         ("gives_up_by_the_clock", bad.GivesUpByTheClock),
-        ("mixes_up_replies", bad.MixesUpReplies, "no_payment_expired"),
     ),
     *_unsafe("free_goods", ("releases_customer", bad.ReleasesCustomer, "no_payment_expired"), **BY_CHANCE),
     *_unsafe("lost_sale", ("loses_every_eighth", bad.LosesEveryEighth), **BY_CHANCE),
