@@ -485,18 +485,25 @@ def test_an_interrupt_passes_through_verify_and_the_sandbox_is_left_as_it_was(pa
     assert state_of(paymock) == (2.5, [], [])
 
 
+@pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_server_that_fails_ends_the_run_with_what_was_seen(
-    paymock: Sandbox, monkeypatch: pytest.MonkeyPatch
+    paymock: Sandbox, monkeypatch: pytest.MonkeyPatch, *, is_interrupted: bool
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
+    calls: list[object] = []
+
+    def fail(*call: object, **_: object) -> None:
+        calls.append(call)
         raise Unreachable("the server is gone")
 
     with verifier_of(paymock, bad.DropsAfterFailedPoll) as verifier:
         for progress in verifier.run():
             if progress.broken:
-                monkeypatch.setattr(Sandbox, "call", fail)
+                monkeypatch.setattr(Sandbox, "send", fail)
+                if is_interrupted:
+                    break
         report = verifier.report()
-        monkeypatch.undo()
+    monkeypatch.undo()
+    assert len(calls) == 1 or not is_interrupted  # each may wait for a server that hangs
     finding = report.findings[0]
     assert (report.verdict, finding.rule, finding.certainty) == ("UNDETERMINED", "lost_sale", "suspected")
     assert re.match(r"UNDETERMINED: lost_sale in \d of \d trials.*, not confirmed; ", report.summary)

@@ -651,11 +651,8 @@ def crashes(
     baseline: Baseline, due: float, service: Service | ExternalService, *, is_killed: bool
 ) -> list[Batch]:
     """Return the crashes, and what is tried with replicas, where goods are `due` at an age in seconds."""
-    read, count, is_owned = (
-        str(RequestKey(GET_PAYMENT, due)),
-        len(service.ports),
-        isinstance(service, Service),
-    )
+    read, count = str(RequestKey(GET_PAYMENT, due)), len(service.ports)
+    is_owned = isinstance(service, Service)
     tried = [(read, f"meet+{count}"), ("order", "3x"), (read, "crash+one")] if count > 1 else []
     if is_killed:
         tried += [("parked", "crash"), *((read, f"crash{pause}") for pause in ("", "+0ms", "+4ms", "+30ms"))]

@@ -155,9 +155,7 @@ class MeasuredPatience:
     """How long an application may be silent about an order, in seconds, as measured."""
 
     settle: float  # the maximum, until the patience is known
-    poll_interval: float | None = (
-        None  # the longest pause between two requests about an order without a fault
-    )
+    poll_interval: float | None = None  # the longest pause between two requests about a plain order
     delivery_delay: float = 0.0  # the longest time without a fault until goods went out that were due
     liveness_pause: float = 0.0  # the longest pause of the liveness order until the probes have ended
     probes: dict[Plan, list[Order]] = field(default_factory=dict)  # orders that are hurt at the start

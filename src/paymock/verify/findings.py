@@ -341,9 +341,8 @@ class Findings:
         if not group.hit and plan != _NO_FAULT:
             names = Counter(one.scenario for one in plans)
             where = ", ".join(f"`{name}` ({count})" for name, count in names.most_common())
-            told = (
-                f" Without a fault, it happened in {where}." if names.keys() - {order.plan.scenario} else ""
-            )
+            if names.keys() - {order.plan.scenario}:
+                told = f" Without a fault, it happened in {where}."
         told += self._mixed_up(group.rule, order, by_chance=plan == _NO_FAULT)
         if plan == _NO_FAULT:
             told += f" This happened in {len(plans)} of {tried} trials, with whatever fault."

@@ -21,7 +21,7 @@ _REPEAT = "To repeat the first finding:"
 _WIDTH = 100
 _NAMED = 3  # trials that ended for the same reason; the others are counted
 _LINES, _LONG = 8, 120  # maximum lines of what an application has written, and their length
-_OTHERS, _WIDE = 5, 140  # the same of other orders
+_OTHERS, _WIDE = 5, 220  # the same of other orders
 _REQUESTS = 16  # maximum number of successive requests that differ, in JSON
 
 _LEFT_OUT = ("timeline", "marks", "goods_at", "batch_fix")  # of JSON
@@ -115,22 +115,17 @@ class Finding:
 
     @property
     def notes(self) -> str:
-        again = (
-            {Certainty.SUSPECTED: ", not confirmed", Certainty.RECORDED: ", recorded"}
-            if self.is_money
-            else {}
-        )
+        told = {Certainty.SUSPECTED: ", not confirmed", Certainty.RECORDED: ", recorded"}
+        again = told.get(self.certainty, "") if self.is_money else ""
         also = f"; also: {', '.join(self.also)}" if self.also else ""
-        return f"({self.severity}, {self.count}{again.get(self.certainty, '')}{also})"
+        return f"({self.severity}, {self.count}{again}{also})"
 
     @property
     def parts(self) -> Iterator[tuple[str, list[str]]]:
         """The story: each part with its name, and its lines. Of advice, only what is wrong."""
-        output = [one if len(one) < _LONG else f"{one[:_LONG]}…" for one in self.output[-_LINES:]]
-        more = {
-            "Application": ("Output", output),
-            "Goods": ("Others", [one[:_WIDE] for one in self.neighbors[:_OTHERS]]),
-        }
+        output = [_cut(one, _LONG) for one in self.output[-_LINES:]]
+        others = [_cut(one, _WIDE) for one in self.neighbors[:_OTHERS]]
+        more = {"Application": ("Output", output), "Goods": ("Others", others)}
         for line in self.story if self.is_money else [f"Wrong: {self.explanation}"]:
             name, _, text = line.partition(":")
             yield name, [text.strip()]
@@ -198,6 +193,10 @@ class Finding:
                 lines += wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=" " * 15)
         lines += ["", *(f"    {line}" for line in self.course)] if self.is_money else []
         return "\n".join(escape_control(line) for line in lines)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 @dataclass(frozen=True)

@@ -98,10 +98,8 @@ def neighbors_of(order: Order, orders: Iterable[Order]) -> list[str]:
         entries = other.traffic.entries
         near = [one for one in entries if -1000 <= (parse_rfc3339(one.at) or 0) - moment <= 100]
         if near and other.order_id != order.order_id:
-            told = [
-                f"{one.operation} {f'✗ {one.fault}' if one.fault else one.shown or one.status}"
-                for one in near
-            ]
+            results = (f"✗ {one.fault}" if one.fault else one.shown or one.status for one in near)
+            told = [f"{one.operation} {result}" for one, result in zip(near, results, strict=True)]
             lines.append(f"{other.order_id} ({other.plan.scenario}): {', '.join(told[:_NEIGHBORS])}")
     return lines[-_NEIGHBORS:]
 

@@ -123,9 +123,7 @@ class Trial:
     baseline: Baseline | None
     options: TrialOptions
     stands_still = False  # for as long as other trials run
-    max_payments = (
-        4  # maximum number of payments of an order to play: an application may create one at each poll
-    )
+    max_payments = 4  # maximum number to play: an application may create one at each poll
 
     def __post_init__(self) -> None:
         self.faults = OrderFaults(self.driver.sandbox, self.order)
@@ -196,12 +194,8 @@ class Trial:
         return self._silence
 
     async def place(self) -> None:
-        order, outcome, driver, service = (
-            self.order,
-            self.order.outcome,
-            self.driver,
-            self.driver.backend.service,
-        )
+        order, outcome, driver = self.order, self.order.outcome, self.driver
+        service = driver.backend.service
         expected = sum(one.times for one in order.plan.injections if one.request.operation == CREATE_PAYMENT)
         left = MAX_ORDERS
         while left >= 0:

@@ -44,6 +44,7 @@ _MOVED_CLOCK = (
     "judge advances each payment itself"
 )
 _MAX_AMOUNTS = 3  # different ones that are told
+_ANSWER_SECONDS = 10.0  # maximum seconds to wait for the server after an interruption
 
 
 def verify(
@@ -139,9 +140,20 @@ class Verifier:
                 self.results.violations[order.plan] = check(order, self._options.fulfil_at)
             yield from self._phase(self._conclude())
         except Unreachable as error:
-            self.runner.is_unreachable, self.results.undetermined["server"] = True, str(error)
+            self._note_unreachable(error)
         else:
             self._ended = True
+
+    def _note_unreachable(self, error: Unreachable) -> None:
+        self.runner.is_unreachable, self.results.undetermined["server"] = True, str(error)
+
+    def _check_server(self) -> None:
+        """Find out after an interruption whether the server answers: each call would wait for it."""
+        if not (self._ended or self.runner.is_unreachable):
+            try:
+                self._sandbox.send("getClock", timeout=_ANSWER_SECONDS).result()
+            except Unreachable as error:
+                self._note_unreachable(error)
 
     def _drive_to_suspicion(self, trials: Coroutine[Any, Any, None]) -> Generator[Progress, None, bool]:
         """Go on with the trials, and return whether what has cost money is to be confirmed (--fail-fast)."""
@@ -266,15 +278,17 @@ class Verifier:
     def close(self) -> None:
         """Leave the sandbox as it was found, apart from the payments of the trials."""
         with suppress(Exception):  # the server may be gone, which has been said then
+            self._check_server()
             self.runner.close()
         with suppress(Exception):
-            if self._speed:
+            if self._speed and not self.runner.is_unreachable:
                 self._sandbox.speed(self._speed)
         self._sandbox.close()
 
     def report(self) -> Report:
         """The report, or as much of it as is known before the end."""
         runner, results, findings = self.runner, self.results, self._findings.in_order()
+        self._check_server()
         if not self._ended:
             findings += self._findings.unconfirmed()
         return Report(
