@@ -75,7 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--paymock-fail-under",
         type=_percent,
         metavar="PERCENT",
-        help="Fail if it has seen less than this. Implies --paymock-coverage.",
+        help="Fail if the coverage is below PERCENT. Implies --paymock-coverage.",
     )
 
 

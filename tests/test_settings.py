@@ -130,7 +130,7 @@ def test_a_file_names_keys(tmp_path: Path) -> None:
         (b"secret-1 acme\nsecret-2 acme", "{}, line 2: another key has this name"),
         (b"secret-1 own", "{} has a name that is a key"),
         (b"caf\xe9", "cannot read the file of API keys {}: it is not UTF-8"),
-        (b"own.secret-1", "an API key is KEY.NAME of another one"),
+        (b"own.secret-1", "an API key is KEY.NAME of another API key"),
         ("FIFO", "cannot read the file of API keys {}: it is not a regular file"),
     ],
 )

@@ -49,14 +49,14 @@ CONTROL_TAGS = {
 CONTROL_INTRODUCTION = """What the real service does not have: virtual time, deposits, faults, waiting, a
 journal of requests, the checkout and health checks.
 
-Calls below `/_mock` act on the sandbox of the API key, and on no other. Every change is there when its reply
-comes: the very next read shows it. Nothing runs in the background. An order in place of a `payment_id` in a
-path stands for its newest payment.
+Calls below `/_mock` act on the sandbox of the API key, and on no other. A change is complete when its reply
+arrives: the next read shows it. Nothing runs in the background. In place of a `payment_id` in a path, an
+order selects its newest payment.
 """
 
 PUBLIC_API = Api(
     "paymock",
-    "A mock of a crypto payment-collection service.",
+    "A mock crypto-payment API.",
     INTRODUCTION,
     TAGS,
     public.OPERATIONS,

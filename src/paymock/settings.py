@@ -33,9 +33,9 @@ _INVALID_HOST = "an allowed host must be a name or an address, without scheme an
 _INVALID_ANCESTOR = "a frame ancestor must be an origin such as https://shop.example, or * or 'self'"
 _INVALID_ROOT_PATH = "a root path begins with / and does not end with it, such as /paymock"
 _INVALID_METRICS = "a metrics address must be HOST:PORT, such as 127.0.0.1:9402 or [::1]:9402"
-_KEY_IN_KEY = "an API key is KEY.NAME of another one, which it reveals"
+_KEY_IN_KEY = "an API key is KEY.NAME of another API key, which it would reveal"
 
-_OPEN_HINT = "add --api-key KEY, or --open if that is meant"
+_OPEN_HINT = "add --api-key KEY, or --open to allow that"
 _STORE_HINT = "add --store sqlite:file.db or redis://"
 _REDIS_CAPACITY = "--max-payments does not apply to Redis: set maxmemory and the policy noeviction there"
 _MEMORY_RETENTION = f"--retention does not apply to {MEMORY_STORE}: omit it, or {_STORE_HINT}"

@@ -83,7 +83,7 @@ WRONG = [
               [*[read(status), wait(60)] * 5, read(None)])
         for status in ("completed", "failed", "manual_review", "underpaid_expired")
     ),
-    Wrong("polls_forever", [1, 2, 3, 4, 5, 6], "stop polling then",
+    Wrong("polls_forever", [1, 2, 3, 4, 5, 6], "stop polling at a final status",
           [read("completed", fault="delay=50; after", duration_ms=50), wait(1)] * 6),
 ]  # fmt: skip
 TOO_OLD = [
@@ -282,7 +282,7 @@ def test_a_replay_after_24_hours_would_have_been_a_second_payment() -> None:
     assert lint(journal.entries) == []
     [warning] = lint(journal.entries, iter([payment(), payment(OTHER)]))
     assert (warning.rule, warning.request_ids, warning.payment_id) == ("key_too_old", ("req_3",), PAYMENT)
-    assert "after more than 24 hours" in warning.explanation
+    assert "after over 24 hours" in warning.explanation
 
 
 def test_a_browser_on_a_page_of_another_server_has_the_key() -> None:

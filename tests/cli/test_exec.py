@@ -91,7 +91,7 @@ def sleeping(*options: str, prelude: str = ":") -> Iterator[tuple[ServerProcess,
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-SERVER_ENDED = "Error: the server has ended before the command, which gets SIGTERM\n"
+SERVER_ENDED = "Error: the server ended before the command: sending it SIGTERM\n"
 ENDS = [
     ("command", signal.SIGKILL, (137, "")),
     ("exec", signal.SIGTERM, (143, "")),

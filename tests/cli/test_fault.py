@@ -10,7 +10,7 @@ from paymock.rules.scenarios import SCENARIOS
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
 from tests.support.courses import TWO_HALVES
-from tests.support.in_process import run, run_on_terminal
+from tests.support.in_process import run
 
 RULE = "flt_[0-9a-f]{32}"
 
@@ -87,14 +87,6 @@ def test_the_scenarios_are_printed_as_json(arguments: list[str]) -> None:
     assert [row["name"] for row in rows] == list(SCENARIOS)
     late = {"name": "late_payment", "final_status": "manual_review", "after_seconds": 35}
     assert rows[5] == {**late, "description": SCENARIOS["late_payment"].simulates}
-
-
-@pytest.mark.parametrize("columns", [60, 140])
-def test_descriptions_are_wrapped_on_a_terminal(columns: int) -> None:
-    written = run_on_terminal("scenarios", COLUMNS=str(columns)).stdout
-    assert max(map(len, written.splitlines())) <= columns
-    for scenario in SCENARIOS.values():
-        assert set(scenario.simulates.split()) <= set(written.split())
 
 
 @pytest.fixture

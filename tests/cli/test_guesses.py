@@ -50,8 +50,8 @@ GUESSES = {
     "payments --order order-1001": (0, "order-1001\n"),
     # Durations
     "advance 1m30s": (0, "  speed 1\n"),
-    "advance -5": (2, "No number is negative."),
-    "payment -7": (2, "What begins with - and is no option follows --, as in -- -7."),
+    "advance -5": (2, "Negative numbers are not allowed."),
+    "payment -7": (2, "Put an argument that begins with - after --, as in -- -7."),
     "payment -- -7": (1, "the order '-7'"),
     "advance soon": (2, "'soon' is not a duration from 0.001 to 31,536,000 seconds, like 45 or 1m30s"),
     "wait newest --status completed --timeout 1ms": (4, "; awaited: completed"),
@@ -69,7 +69,7 @@ GUESSES = {
     "clock x10x": (2, "'x10x' is not a speed factor"),
     "clock ten": (2, "'ten' is not a speed factor from 0 to 10,000, freeze, or a time like 2024-02-29T"),
     "next review": (1, "the nearest is overpaid_review or manual_review"),
-    "clock 2024-02-29T12:00Z": (1, "sandbox_not_empty: A clock is set only while its sandbox"),
+    "clock 2024-02-29T12:00Z": (1, "sandbox_not_empty: A clock can be set only while its sandbox"),
     "clock 2024-02-29T12:00": (2, "'2024-02-29T12:00' must be an RFC 3339 time with an offset"),
     "fault ls": (0, "no fault rules"),
     "fault rm flt_x": (1, "not_found: This sandbox has no fault rule with that id."),
@@ -77,16 +77,17 @@ GUESSES = {
     "requests --clear": (0, "no requests"),
     "reset -y": (0, "the sandbox is empty"),
     "reset --json": (0, '{"reset":true}\n'),
+    "payments --status Paid": (2, "Did you mean 'completed'?"),
     # Amounts and other values
-    "create --amount 1.5": (2, "Amounts are in raw units: did you mean 1500000000000000000 (1.5 USDT)?"),
-    "create --amount '10 USDC' --chain base": (2, "did you mean 10000000 (10 USDC)?"),
-    "create --amount 5": (0, "5 (0.000000000000000005 USDT), and not 5000000000000000000 (5 USDT)\n"),
-    "deposit --half --asset usdc": (2, "'--asset': 'usdc' is none: did you mean 'USDC'?"),
-    "deposit order-1001 ten": (2, "Give one of AMOUNT, which is in raw units, --exact and --half."),
+    "create --amount 1.5": (2, "Amounts are in raw units. Did you mean 1500000000000000000 (1.5 USDT)?"),
+    "create --amount '10 USDC' --chain base": (2, "Did you mean 10000000 (10 USDC)?"),
+    "create --amount 5": (0, "Amounts are in raw units: for 5 USDT, use 5000000000000000000 (5 USDT)\n"),
+    "deposit --half --asset usdc": (2, "'--asset': Unknown asset 'usdc'. Did you mean 'USDC'?"),
+    "deposit order-1001 ten": (2, "Give exactly one of AMOUNT (in raw units), --exact and --half."),
     "deposit order-1001 0": (1, "  AMOUNT: must be a positive integer in raw token units"),
     "fault 503": (2, "Did you mean 'add status=503'?"),
     "fault add 503": (1, "  FAULT: must name its kind: did you mean status=503?"),
-    "deposit 1.5": (2, "did you mean 1500000000000000000 (1.5 USDT)?"),
+    "deposit 1.5": (2, "Did you mean 1500000000000000000 (1.5 USDT)?"),
     "create --amount x --chain moon": (1, "validation_failed:\n  --amount: must be a positive integer"),
     "create --idempotency-key x": (1, "The --idempotency-key has a length of 1; 8 to 128 characters"),
     "serve --port abc": (2, "Invalid value for '--port': 'abc' is not a whole number from 0 to 65,535"),
@@ -159,5 +160,5 @@ def test_reset_asks_on_a_terminal(terminal: Terminal, api: Api, typed: str, stat
     api.created()
     outcome = run_on_terminal("reset", typed=typed, **terminal.variables)
     assert outcome.returncode == status
-    assert "Delete all payments of the sandbox" in outcome.stdout
+    assert "Delete all payments and everything else" in outcome.stdout
     assert len(api.get("/_mock/payments").json()["data"]) == status

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paymock.cli.output import Column, cell_len, program, table_lines, wait_readable
+from paymock.rules.scenarios import SCENARIOS
 from paymock.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.support.client import Api
@@ -43,6 +44,15 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     ]
     lines = table_lines(columns, width)
     assert all(cell_len(line) <= width and line.isprintable() for line in lines)
+
+
+def test_lines_fit_the_terminal_with_statuses_in_color(terminal: Terminal, api: Api) -> None:
+    api.payment(api.created("underpaid_expired")["id"])
+    for command in ("payment", "requests", "coverage", "payments", "scenarios"):
+        shown = terminal.shown(command, COLUMNS="80", NO_COLOR="1")
+        assert max(map(len, shown.splitlines())) <= 80, command
+    assert {*SCENARIOS["manual_review"].simulates.split()} <= {*shown.split()}
+    assert "  \x1b[36mawaiting_payment\x1b[0m  underpaid_expired  " in terminal.shown("payments")
 
 
 def test_wide_characters_are_aligned() -> None:

@@ -63,8 +63,8 @@ def test_each_scenario_shows_its_views_at_its_times(scenario: str) -> None:
 @pytest.mark.parametrize(
     ("transfers", "age", "shown"),
     [
-        ([(4, None)], 4, ("A part has arrived", "USDT", "", 0)),
-        ([(4, None)], 12, ("A part has arrived", "USDT", "", 16)),
+        ([(4, None)], 4, ("Part of your payment has arrived", "USDT", "", 0)),
+        ([(4, None)], 12, ("Part of your payment has arrived", "USDT", "", 16)),
         ([(4, None), (8, None)], 13, ("Payment detected", "USDT", "", 8)),
         ([(4, None), (29, None)], 30, ("Payment detected", "USDT", "", 0)),
         ([(29, None)], 30, ("Partially paid, and the time is up", "USDT", "", 0)),
@@ -88,8 +88,8 @@ def test_the_rest_is_asked_for_while_that_helps(
     [*_, newest] = page.deposits
     assert (page.headline, newest.symbol, newest.note, page.confirmations) == shown
     asks = page.view == "detected" and page.missing.tokens == newest.tokens == "0.505"
-    assert asks is (page.headline == "A part has arrived")
-    assert page.next.startswith("More than the amount due") is (len(transfers) == 3 and "USDT" in shown)
+    assert asks is (page.headline == "Part of your payment has arrived")
+    assert page.next.startswith("You paid more") is (len(transfers) == 3 and "USDT" in shown)
 
 
 def test_the_qr_code_asks_for_a_transfer_by_the_contract_of_the_token_or_for_the_coin_of_the_chain() -> None:
@@ -125,6 +125,6 @@ def test_the_amounts_add_up_at_any_time_of_any_payment(
     assert page.seconds_left == max(0, PAYMENT_WINDOW - age) / 1000
     assert 0 <= page.confirmations <= page.confirmations_required
     assert page.final == (page.status in FINAL)
-    if page.headline == "A part has arrived":
+    if page.headline == "Part of your payment has arrived":
         assert missing
         assert page.seconds_left > 0

@@ -143,8 +143,9 @@ def test_the_other_asset_is_a_token_where_there_is_one() -> None:
 
 
 def test_asset_ids_are_upper_case_symbols() -> None:
-    assets = catalog_of(document(asset={"symbol": "tOk.e"})).assets("one") or {}
-    assert assets["TOK.E"].symbol == "tOk.e"
+    catalog = catalog_of(document(asset={"symbol": "tOk.e"}))
+    assert (catalog.assets("one") or {})["TOK.E"].symbol == "tOk.e"
+    assert "(did you mean TOK.E?); known: " in catalog.unknown_asset("one", "tOk.e")
 
 
 @pytest.mark.parametrize(

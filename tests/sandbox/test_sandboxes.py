@@ -132,7 +132,7 @@ async def test_no_time_comes_after_the_year_9999() -> None:
         app.control.advance(SANDBOX, Advance(seconds=1)),
         app.control.advance_payment(SANDBOX, early.id, AdvancePayment(seconds=1)),
     ):
-        assert (await refusal(move)).details == {"seconds": "leads beyond 9999-12-31T23:59:59.999Z"}
+        assert (await refusal(move)).details == {"seconds": "would lead beyond 9999-12-31T23:59:59.999Z"}
     assert b'"status":"completed"' in (await app.service.payment(SANDBOX, early.id)).json
     assert (await app.control.payment(SANDBOX, late.id)).timeline[-1].at == "9999-12-31T23:59:59.999Z"
 

@@ -107,7 +107,7 @@ def test_the_key_of_a_client_neither_opens_nor_closes_a_server(settings_of: Call
     for key in ("team-secret", "mk_test_a,mk_test_b"):
         outcome = run("serve", "--open", PAYMOCK_API_KEY=key)
         assert outcome.returncode == 1
-        assert "set PAYMOCK_API_KEYS" in outcome.stderr
+        assert "Set PAYMOCK_API_KEYS" in outcome.stderr
         assert key not in outcome.stderr
     assert settings_of(PAYMOCK_API_KEY="mk_test_mine").open_mode
 

@@ -83,17 +83,17 @@ SHOWN = {
     "no_payment_expired": [(0, *WAITING), (30, "expired", "The time is up", False)],
     "underpaid_expired": [
         (0, *WAITING),
-        (5, "detected", "A part has arrived", False),
+        (5, "detected", "Part of your payment has arrived", False),
         (30, "expired", "Partially paid, and the time is up", True),
     ],
-    "overpaid_review": [(0, *WAITING), (5, *DETECTED), (13, "review", "In review: more than was due", True)],
+    "overpaid_review": [(0, *WAITING), (5, *DETECTED), (13, "review", "In review: you paid too much", True)],
     "asset_mismatch": [(0, *WAITING), (5, *MISMATCH), (7, *IN_REVIEW)],
     "late_payment": [(0, *WAITING), (30, "expired", "The time is up", False), (35, *IN_REVIEW)],
     "settlement_failed": [
         (0, *WAITING),
         (5, *DETECTED),
         (13, *RECEIVED),
-        (45, "failed", "Your payment arrived, but not at the shop", True),
+        (45, "failed", "We received your payment but could not pass it on to the shop", True),
     ],
     "manual_review": [(0, *WAITING), (5, *DETECTED), (13, *RECEIVED), (25, *IN_REVIEW)],
 }

@@ -114,7 +114,7 @@ class TestArguments:
         ("call", "message"),
         [
             (lambda paymock, payment: paymock.advance_payment(payment, to="paid"), "\n  to: "),
-            (lambda paymock, payment: paymock.advance_payment(payment), "give either seconds or to"),
+            (lambda paymock, payment: paymock.advance_payment(payment), "give exactly one of seconds and to"),
             (lambda paymock, payment: paymock.create(chain="bitcoin"), r"\n  receive\.chain: "),
             (lambda paymock, payment: paymock.create(5), "400 invalid_scenario"),
             (lambda paymock, payment: paymock.speed("fast"), "\n  speed: must be a number"),

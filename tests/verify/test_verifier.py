@@ -465,7 +465,7 @@ class TestSandbox:
         report = judged(paymock, Poller)
         assert (report.verdict, report.findings) == ("UNDETERMINED", [])
         assert "the judge was refused: " in report.undetermined[0]
-        assert " 100 fault rules already" in report.undetermined[0]
+        assert " already has 100 fault rules" in report.undetermined[0]
 
 
 class Interrupted(Poller):

@@ -17,7 +17,7 @@ from paymock.rules.scenarios import SCENARIOS, PaymentStatus
 from paymock.rules.timeline import simulate, visible
 
 _MISSING_WIDTH = 72
-"""Characters of a line of missing items."""
+"""Characters of a line of missing items, at most."""
 
 
 @cache
@@ -82,10 +82,15 @@ class Coverage:
         return {"percent": self.percent, "groups": groups}
 
     def __str__(self) -> str:
+        return self.table()
+
+    def table(self, width: int | None = None) -> str:
+        """The table, in this width if that has room for the longest item."""
+        fitted = _MISSING_WIDTH if width is None else min(_MISSING_WIDTH, max(41, width - 31))
         rows = [("Group", "Seen", "Percent", "Missing")]
         for group in (*self.groups, self._total):
             missing = "" if group is self._total else ", ".join(group.missing)
-            first, *rest = wrap(missing, _MISSING_WIDTH, break_on_hyphens=False) or [""]
+            first, *rest = wrap(missing, fitted, break_on_hyphens=False) or [""]
             seen = f"{len(group.seen)}/{len(group.items)}"
             rows.append((group.name, seen, f"{group.percent:g}%", first))
             rows += [("", "", "", line) for line in rest]

@@ -161,8 +161,8 @@ def key_too_old(requests: Sequence[_Request], payments: Iterable[Mapping[str, An
         if request.idempotency == "replayed" and age > KEY_LIFETIME:
             yield _warning(
                 "key_too_old",
-                "an Idempotency-Key was used again after more than 24 hours; the service keeps it no longer, "
-                "and would make a second payment: look for the first one before",
+                "an Idempotency-Key was used again after over 24 hours; the real service has forgotten it, "
+                "and would create a second payment: look up the first one before",
                 request,
             )
 
@@ -173,7 +173,7 @@ def key_in_browser(requests: Sequence[_Request]) -> Iterator[LintWarning]:
     if sent:
         yield _warning(
             "key_in_browser",
-            "a browser has sent the API key, which whoever uses the page can read; keep it on the backend",
+            "a browser has sent the API key, so every user of the page can read it; keep it on the backend",
             *sent,
         )
 
@@ -224,7 +224,7 @@ def polls_forever(requests: Sequence[_Request]) -> Iterator[LintWarning]:
             yield _warning(
                 "polls_forever",
                 f"the payment was read {len(later)} more times after a reply had shown it as `{end.shown}`, "
-                "which is final; stop polling then",
+                "which is final; stop polling at a final status",
                 end,
                 *later,
             )

@@ -14,10 +14,13 @@ from paymock.sandbox.scheduler import SCHEDULER, yield_turn
 
 
 class CheckoutView(NamedTuple):
-    """The checkout of a payment, and for how many real seconds it holds (None: until a request)."""
+    """The checkout of a payment, for how many real seconds it holds (None: until a request), and whether its
+    course goes on.
+    """
 
     checkout: Checkout
     seconds: float | None
+    lies_ahead: bool
 
 
 class CheckoutService:
@@ -52,7 +55,7 @@ class CheckoutService:
         if sandbox.pending_change_ms:  # then the speed changes
             changes.append(sleep_for(sandbox.pending_change_ms))
         seconds = min((change for change in changes if change is not None), default=None)
-        return CheckoutView(current, seconds)
+        return CheckoutView(current, seconds, bool(payment.upcoming))
 
 
 def _unknown_payment() -> PaymockError:

@@ -133,13 +133,13 @@ class ControlService:
         cannot reach the target `to`.
         """
         if (step.seconds is None) == (step.to is None):
-            raise validation_failed({"seconds": "give either seconds or to, not both and not neither"})
+            raise validation_failed({"seconds": "give exactly one of seconds and to"})
 
         def advanced(payment: PaymentSnapshot) -> SimulationRecord:
             return _advanced(payment, _length_of(step, payment))
 
         if step.timeout is not None and not step.until_observed:
-            raise validation_failed({"timeout": "needs `until_observed`: nothing is waited for without it"})
+            raise validation_failed({"timeout": "requires `until_observed`"})
         if not step.until_observed:
             return (await self._simulate(sandbox, payment_id, advanced)).payment
         deadline = loop_time() + (schemas.DEFAULT_WAIT if step.timeout is None else step.timeout)
@@ -182,7 +182,7 @@ class ControlService:
         payment = await self._find(sandbox, payment_id)
         receive, asset = payment.record, deposit.asset
         if asset is not None and asset not in (self._catalog.assets(receive.chain) or ()):
-            raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain)})
+            raise validation_failed({"asset": self._catalog.unknown_asset(receive.chain, asset)})
         other_asset = asset if asset != receive.asset else None
         fingerprint = request.fingerprint if request else b""
 
@@ -198,9 +198,7 @@ class ControlService:
             if any(existing.token == token for existing in deposits):
                 break
             if len(deposits) >= views.MAX_DEPOSITS:
-                raise PaymockError(
-                    "capacity_exceeded", "The payment has a hundred simulated deposits already."
-                )
+                raise PaymockError("capacity_exceeded", "The payment already has 100 simulated deposits.")
             later = replace(payment.sandbox, real=payment.sandbox.real + propagation_ms)
             at = payment.timeline.age(later.now)
             record = DepositRecord(token, fingerprint, receive.token, at, deposit.amount, other_asset)
@@ -246,11 +244,22 @@ class ControlService:
         cursors = [str(position + 1) for position, _ in found[query.limit : query.limit + 1]]
         return [payment for _, payment in found[: query.limit]], next(iter(cursors), None), total
 
-    async def status_counts(self, sandbox: str, query: schemas.ListPayments) -> Counter[PaymentStatus]:
-        """Count the newest MAX_COUNTED payments that match by status, whichever status `query` names."""
+    async def status_counts(
+        self, sandbox: str, query: schemas.ListPayments
+    ) -> tuple[Counter[PaymentStatus], bool]:
+        """Count the payments that match by status, whichever status `query` names; at least the newest
+        MAX_COUNTED of them. Return also whether there may be more.
+        """
         wanted = PaymentFilter(None, query.scenario, query.order_id, query.search)
-        page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, None, wanted)
-        return Counter(await in_slices(payment.status for _, payment in page.payments))
+        counts: Counter[PaymentStatus] = Counter()
+        position = None
+        while True:
+            page = await newest_payments(self._sandboxes, sandbox, MAX_COUNTED, position, wanted)
+            counts.update(await in_slices(payment.status for _, payment in page.payments))
+            position = page.end
+            if position is None or counts.total() >= MAX_COUNTED:
+                return counts, position is not None
+            await yield_turn()
 
     async def payment(
         self, sandbox: str, payment_id: str, query: schemas.ReadPayment | None = None
@@ -359,7 +368,7 @@ def _clock_of(snapshot: SandboxSnapshot) -> schemas.VirtualClock:
 def _check_time(virtual: int) -> None:
     """Raise PaymockError `validation_failed` for a time that RFC 3339 cannot express."""
     if virtual > LATEST:
-        raise validation_failed({"seconds": f"leads beyond {to_rfc3339(LATEST)}"})
+        raise validation_failed({"seconds": f"would lead beyond {to_rfc3339(LATEST)}"})
 
 
 def _milliseconds(seconds: float) -> int:

@@ -39,7 +39,7 @@ class FaultRules:
     async def add(self, sandbox: str, new: schemas.AddFault) -> schemas.FaultRule:
         """Add a rule after the others. Raises PaymockError `validation_failed`, `capacity_exceeded`."""
         if new.order_id is not None and new.order_id_prefix is not None:
-            raise validation_failed({"order_id_prefix": "must not stand beside an order_id"})
+            raise validation_failed({"order_id_prefix": "cannot be combined with order_id"})
         is_of_payment = new.order_id or new.order_id_prefix or new.payment_id
         if new.operation not in (None, *PAYMENT_OPERATIONS) and is_of_payment:
             known = ", ".join(PAYMENT_OPERATIONS)
@@ -48,7 +48,7 @@ class FaultRules:
         def add(snapshot: SandboxSnapshot) -> SandboxRecord:
             rules, number = snapshot.record.rules, snapshot.record.rules_made
             if len(rules) >= MAX_RULES:
-                raise PaymockError("capacity_exceeded", f"The sandbox has {MAX_RULES} fault rules already.")
+                raise PaymockError("capacity_exceeded", f"The sandbox already has {MAX_RULES} fault rules.")
             token = self._sandboxes.token(snapshot, f"rule {number}")  # no Idempotency-Key has a space
             rule_id = "flt_" + hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
             rules = (*rules, FaultRule(rule_id, **asdict(new)))

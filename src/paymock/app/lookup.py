@@ -115,8 +115,8 @@ class PaymentSnapshot(Struct, frozen=True):
 
 
 class PaymentFilter(NamedTuple):
-    """Selects payments by status, scenario, order id, and the text that the order id or the payment id begins
-    with, or that is the invoice address or a transaction hash; None matches all.
+    """Selects payments by status, scenario, order id, and a text: a part of the order id, the beginning of
+    the payment id, the invoice address or a transaction hash; None matches all.
     """
 
     status: str | None = None
@@ -138,7 +138,7 @@ class PaymentFilter(NamedTuple):
             and self.order_id in (None, payment.order_id)
             and (
                 self.search is None
-                or payment.order_id.startswith(self.search)
+                or self.search in payment.order_id
                 or f"{PAYMENT_PREFIX}{payment.token}".startswith(self.search)
             )
         )

@@ -45,7 +45,7 @@ class Overrides:
             problem = f"must be one of {', '.join(self._scenarios)}{hint and f'; {hint}'}"
             raise validation_failed({"scenario": problem})
         if override.order_id is not None and override.order_id_prefix is not None:
-            raise validation_failed({"order_id_prefix": "must not stand beside an order_id"})
+            raise validation_failed({"order_id_prefix": "cannot be combined with order_id"})
         conditions = override.order_id, override.order_id_prefix, override.metadata
         added = Override(scenario.name, times, stored_scenario(scenario), *conditions)
 
@@ -99,7 +99,7 @@ def _enqueued(queue: tuple[Override, ...], added: Override) -> tuple[Override, .
     else:
         limited.append(added)
     if max(len(limited), len(permanent)) > MAX_OVERRIDES:
-        raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are pending already.")
+        raise PaymockError("capacity_exceeded", f"{MAX_OVERRIDES} overrides are already pending.")
     return (*limited, *sorted(permanent, key=_precedence))
 
 

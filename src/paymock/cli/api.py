@@ -32,6 +32,10 @@ class ScenarioName(Choice):
 
 
 STATUS = Choice([status.value for status in PaymentStatus])
+STATUS.guesses = {
+    "paid": "completed", "success": "completed", "succeeded": "completed", "done": "completed",
+    "pending": "awaiting_payment", "unpaid": "awaiting_payment", "review": "manual_review|overpaid_review",
+}  # fmt: skip
 SCENARIO = ScenarioName(list(SCENARIOS))
 OPERATION = Choice(OPERATION_IDS)
 

@@ -68,13 +68,13 @@ def advance(
 ) -> None:
     """Advance the clock at once.
 
-    Without a payment, the whole sandbox by DURATION: seconds, or like 1m30s. With one, that payment, to a
-    status, to its next change or to the end of its timeline. --to without a payment advances the newest. Exit
-    status 4 when the application has not read a change before the timeout.
+    Without a payment, advances the whole sandbox by DURATION: seconds, or like 1m30s. With one, advances only
+    that payment, by DURATION or --to a status. --to without a payment advances the newest. The exit status
+    is 4 if the application has not read a change before the timeout.
     """
     payment_id, duration = split_payment(arguments, has_value=to is not None)
     if (duration is None) == (to is None):
-        raise click.UsageError("Give one of DURATION, which is seconds or like 1m30s, and --to.")
+        raise click.UsageError("Give either DURATION (seconds, or like 1m30s) or --to.")
     seconds = None if duration is None else _ADVANCE.convert(duration, None, None)
     if timeout is not None and not until_observed:
         raise click.UsageError("--timeout needs --until-observed.")
@@ -96,8 +96,8 @@ def advance(
 def clock(client: ApiClient, *, setting: str | None, as_json: bool) -> None:
     """Show the clock of the sandbox, or set it.
 
-    FACTOR times real time; 0 and `freeze` stop the clock. TIME, like 2024-02-29T12:00Z, is for a sandbox that
-    holds no payment and no webhook endpoint yet.
+    FACTOR is the speed relative to real time; 0 and `freeze` stop the clock. TIME, like 2024-02-29T12:00Z,
+    can be set while the sandbox has no payments and no webhook endpoints.
     """
     if setting is None:
         clock = client.clock()

@@ -55,10 +55,10 @@ def exec(  # noqa: A001 - the name of the command
     api_keys_file: Path | None,
     **_: Any,
 ) -> None:
-    """Run COMMAND with a server of its own.
+    """Run COMMAND with its own server.
 
-    Its URL is in PAYMOCK_URL. The server uses a free port, and ends with COMMAND. The exit status is that of
-    COMMAND.
+    The server listens on a free port, and stops when COMMAND ends. PAYMOCK_URL has its URL. The exit status
+    is that of COMMAND.
     """
     variables = dict(os.environ)
     try:
@@ -100,7 +100,7 @@ def exec(  # noqa: A001 - the name of the command
         def stop_with_server() -> None:
             server.wait()
             if process.returncode is None:
-                click.echo("Error: the server has ended before the command, which gets SIGTERM", err=True)
+                click.echo("Error: the server ended before the command: sending it SIGTERM", err=True)
                 process.terminate()
                 _kill_after_timeout(process)
 

@@ -34,7 +34,7 @@ _complete_fault = completion(lambda _: [row.example for row in FAULT_ROWS])
 def fault(**common: Any) -> None:
     """Add, list and delete fault rules.
 
-    A rule injects a fault into requests that it selects, so that the application needs no headers.
+    A rule injects a fault into the requests that match it. The application needs no special headers.
     """
 
 
@@ -48,7 +48,7 @@ fault.guesses = {row.example: f"add {row.example}" for row in FAULT_ROWS} | {
 @click.argument("text", metavar="FAULT", shell_complete=_complete_fault)
 @click.option("--operation", type=OPERATION, metavar="NAME", help="Only requests of this operation.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only requests about payments of this order.")
-@click.option("--order-prefix", "order_id_prefix", metavar="TEXT", help="Only of orders whose ids begin so.")
+@click.option("--order-prefix", "order_id_prefix", metavar="TEXT", help="Only orders that begin with TEXT.")
 @click.option(
     "--payment",
     "payment_id",
@@ -57,10 +57,10 @@ fault.guesses = {row.example: f"add {row.example}" for row in FAULT_ROWS} | {
     help="Only requests about this payment.",
 )
 @click.option(
-    "--skip", type=Integer(0, MAX_TIMES), default=0, metavar="N", help="Number of requests that pass first."
+    "--skip", type=Integer(0, MAX_TIMES), default=0, metavar="N", help="Let the first N requests pass."
 )
-@click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of requests. [default: 1]")
-@click.option("--always", is_flag=True, help="All requests, until the rule is deleted.")
+@click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Apply to N requests. [default: 1]")
+@click.option("--always", is_flag=True, help="Apply to all requests, until the rule is deleted.")
 @as_json
 def add(
     client: ApiClient,
@@ -72,7 +72,7 @@ def add(
     as_json: bool,
     **selection: Any,
 ) -> None:
-    """Add a rule that injects FAULT into the requests that it selects, and print it."""
+    """Add a rule that injects FAULT into matching requests, and print it."""
     repeat = repetitions(times, always=always)
     if payment_id is not None:
         payment_id = client.resolve(payment_id)
@@ -86,7 +86,7 @@ def add(
 def list_rules(client: ApiClient, *, as_json: bool) -> None:
     """List the rules in their order.
 
-    Each with the number of requests that it has selected (seen) and injected its fault into (applied).
+    SEEN counts the requests that matched a rule, APPLIED those that got its fault.
     """
     _show_rules(client, as_json=as_json)
 
@@ -96,7 +96,7 @@ def list_rules(client: ApiClient, *, as_json: bool) -> None:
 @click.argument("rule_ids", metavar="RULE_ID...", nargs=-1, required=True, shell_complete=complete_rule)
 @as_json
 def delete(client: ApiClient, *, rule_ids: tuple[str, ...], as_json: bool) -> None:
-    """Delete the rules with these ids, and print those that are left."""
+    """Delete the rules with these ids, and print the remaining ones."""
     if "" in rule_ids:
         raise click.UsageError("A rule ID is empty.")
     for rule_id in rule_ids:

@@ -93,7 +93,7 @@ class LazyGroup(CommandGroup):
         formatter.write_paragraph()
         records = filter(None, (parameter.get_help_record(ctx) for parameter in self.get_params(ctx)))
         flags = ", ".join(flag for flag, _ in records)
-        formatter.write_text(f"Options: {flags}. `paymock COMMAND --help` explains them and a command.")
+        formatter.write_text(f"Options: {flags}. `paymock COMMAND --help` explains a command.")
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _exit_codes():
@@ -120,7 +120,7 @@ def _load(module: str, name: str) -> click.Command:
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, /, **common: Any) -> None:
-    """A mock of a crypto payment-collection service. No real funds move."""
+    """A mock crypto-payment API for your tests. No real funds move."""
     if ctx.invoked_subcommand is None:
         with _load("ready", "overview").make_context(None, [], parent=ctx) as overview:
             overview.command.invoke(overview)
@@ -144,7 +144,7 @@ def main() -> None:
             sys.exit(1)
         except click.ClickException as error:
             if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
-                message = "No number is negative. What begins with - and is no option follows --"
+                message = "Negative numbers are not allowed. Put an argument that begins with - after --"
                 error = click.UsageError(f"{message}, as in -- -7.", error.ctx)
             if "--json" in takewhile(lambda word: word != "--", sys.argv):
                 code = getattr(error, "code", "usage" if isinstance(error, click.UsageError) else "failed")

@@ -91,20 +91,22 @@ class CommandGroup(click.Group):
 
 
 class Choice(click.Choice):  # type: ignore[type-arg]  # no subscript before click 8.2
-    """One of several words. An error suggests the one that is meant."""
+    """One of several words. An error suggests the one that is meant, first according to `guesses`."""
+
+    guesses: Mapping[str, str] = {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             return str(super().convert(value, param, ctx))
         except click.BadParameter as error:
-            self.fail(error.message + _did_you_mean(str(value), self.choices), param, ctx)
+            self.fail(error.message + _did_you_mean(str(value), self.choices, self.guesses), param, ctx)
 
 
 def _did_you_mean(word: str, known: Sequence[str], guesses: Mapping[str, str] | None = None) -> str:
     """A question that names what is meant by a word, or the most similar of the known ones, if any."""
     from difflib import get_close_matches  # imported here, since only errors need it
 
-    meant = (guesses or {}).get(word)
+    meant = (guesses or {}).get(word.lower())
     matches = meant.split("|") if meant else get_close_matches(word.lower(), known, 1)
     return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import select
 import shlex
 import shutil
@@ -25,6 +26,7 @@ from paymock.cli.options import KEY_FROM_VARIABLE, is_given
 from paymock.client.http import Json
 from paymock.payments.files import FileError, load_catalog
 from paymock.rules.amounts import to_tokens
+from paymock.rules.scenarios import PaymentStatus
 from paymock.schemas.catalog import Asset
 from paymock.text import escape_control
 
@@ -32,6 +34,12 @@ _GAP = "  "
 _MIN_LAST_WIDTH = 12
 _GOOD_LAST_WIDTH = 20
 """Other columns are omitted for this width of the last one."""
+
+_COLORS = {"completed": "green", "failed": "red", "expired": "yellow", "review": "yellow"}
+"""Of statuses, by their last words."""
+
+_STATUS = re.compile(rf"( *\S.*?  +)({'|'.join(PaymentStatus)})(?!\S)")
+"""The first status in a line that is not at its beginning: a scenario of the same name comes after it."""
 
 
 def echo(*lines: str) -> None:
@@ -66,9 +74,26 @@ def show(document: Any, lines: Sequence[str], *, as_json: bool, empty: str = "")
     if as_json:
         echo_json(document)
     elif lines:
-        echo(*lines)
+        echo_data(lines)
     else:
         echo_note(empty)
+
+
+def echo_data(lines: Sequence[str]) -> None:
+    """Print lines; on a terminal, within its width, and with statuses in color unless NO_COLOR is set."""
+    width = terminal_width()
+    if width is None:
+        echo(*lines)
+        return
+    for line in map(printable, lines):
+        parts = wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        for part in parts or [""]:
+            click.echo(part if os.environ.get("NO_COLOR") else _STATUS.sub(_colored, part, 1))
+
+
+def _colored(match: re.Match[str]) -> str:
+    before, status = match.groups()
+    return before + click.style(status, fg=_COLORS.get(status.rpartition("_")[2], "cyan"))
 
 
 _SIGNAL_SECONDS = 1.0

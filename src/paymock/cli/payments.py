@@ -66,16 +66,16 @@ _TOKENS = re.compile(r"([0-9]{1,80}(?:\.[0-9]{1,80})?) ?([A-Za-z]*)")
 
 
 def _check_raw(amount: str, chain: str, asset: str) -> None:
-    """Says how little dust is. Raises UsageError for an amount in tokens, like `1.5` or `10 USDT`."""
+    """Warns of a tiny amount. Raises UsageError for an amount in tokens, like `1.5` or `10 USDT`."""
     match = _TOKENS.fullmatch(amount)
     asset = (match and match[2].upper()) or asset
     entry = catalog_assets(chain).get(asset)
     if match and entry:
         tokens = format_amount(str(int(Fraction(match[1]) * 10**entry.decimals)), chain, asset)
         if not amount.isdigit():
-            raise click.UsageError(f"Amounts are in raw units: did you mean {tokens}?")
+            raise click.UsageError(f"Amounts are in raw units. Did you mean {tokens}?")
         if 0 < int(amount) * 1000 < 10**entry.decimals:
-            echo_note(f"Amounts are in raw units: {format_amount(amount, chain, asset)}, and not {tokens}")
+            echo_note(f"Amounts are in raw units: for {amount} {asset}, use {tokens}")
 
 
 _complete_chain = completion(lambda _: catalog())
@@ -87,7 +87,7 @@ _complete_asset = completion(
 def _check_asset_case(ctx: click.Context, param: click.Parameter, asset: str | None) -> str | None:
     known = set().union(*catalog().values())
     if asset and asset not in known and asset.upper() in known:
-        raise click.BadParameter(f"{asset!r} is none: did you mean {asset.upper()!r}?")
+        raise click.BadParameter(f"Unknown asset {asset!r}. Did you mean {asset.upper()!r}?")
     return asset
 
 
@@ -103,7 +103,7 @@ def _check_asset_case(ctx: click.Context, param: click.Parameter, asset: str | N
 )
 @click.option("--amount", help="What the merchant receives, in raw units. [default: one whole token]")
 @click.option("--address", default=DEFAULT_PAYOUT_ADDRESS, help="Payout address of the merchant.")
-@click.option("--order", "order_id", metavar="ORDER", help="Order of the merchant. [default: a new one]")
+@click.option("--order", "order_id", metavar="ORDER", help="Order id of the merchant. [default: a new one]")
 @metadata_option(help="Entry of the metadata, or a JSON object. Repeatable.")
 @idempotency_key
 @click.option("--print-curl", is_flag=True, help="Print an equivalent curl command, and send nothing.")
@@ -124,7 +124,7 @@ def create(
 ) -> None:
     """Create a payment.
 
-    It follows SCENARIO; `paymock scenarios` lists them.
+    It follows SCENARIO. `paymock scenarios` lists all scenarios.
     """
     if print_curl and as_json:
         raise click.UsageError("Give --print-curl or --json, not both.")
@@ -152,7 +152,7 @@ def create(
         hint = f"To retry it safely, add --idempotency-key {key}"
         raise ServerUnreachable(str(unreachable), hint) from None
     if call.replayed:
-        echo_note("This idempotency key was used before: this is the payment as it was created then.")
+        echo_note("This idempotency key was used before. This is the payment as it was created then.")
     if call.warning:
         echo_note(f"Warning: {call.warning}")
     show(payment, payment_lines(client, payment), as_json=as_json)
@@ -167,13 +167,13 @@ def create(
     "--at",
     type=Duration(0),
     metavar="DURATION",
-    help="As it is this long after its creation, without requests.",
+    help="Show it as it is this long after its creation, without requests.",
 )
 @as_json
 def payment(client: ApiClient, *, payment_id: str, at: float | None, as_json: bool) -> None:
     """Show a payment, its timeline and its requests.
 
-    Past and upcoming changes; past ones are marked. By default, the newest payment.
+    Shows past and upcoming changes, and marks the past ones. By default, shows the newest payment.
     """
     detail = client.detail(client.resolve(payment_id), at=at)
     lines = []
@@ -182,7 +182,9 @@ def payment(client: ApiClient, *, payment_id: str, at: float | None, as_json: bo
         lines = [f"{first}  {detail['scenario']}", *rest]
         if at is None:  # the story is that of now
             story = client.send("getStory", query={"payment_id": detail["payment"]["id"]}).result()
-            lines += ["", *story.splitlines()]
+            told = f"  {detail['payment']['id']}  ", "    due  ", "    deposit  "  # by payment_lines
+            story = story.replace("\npayments:\n", "\ntimeline:\n")
+            lines += ["", *(line for line in story.splitlines() if not line.startswith(told))]
     show(detail, lines, as_json=as_json)
 
 
@@ -191,9 +193,9 @@ def payment(client: ApiClient, *, payment_id: str, at: float | None, as_json: bo
 @click.option("--status", type=STATUS, metavar="STATUS", help="Only payments in this status.")
 @click.option("--scenario", type=SCENARIO, metavar="NAME", help="Only payments of this scenario.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only payments of this order.")
-@click.option("--search", metavar="TEXT", help="The beginning of an order or ID, an address, or a hash.")
+@click.option("--search", metavar="TEXT", help="Part of an order, beginning of an ID, an address or a hash.")
 @click.option("--limit", type=Integer(1), default=50, help="Maximum number of payments.")
-@click.option("--wide", is_flag=True, help="Whole ids and all columns on a terminal, as in a pipe.")
+@click.option("--wide", is_flag=True, help="Show whole ids and all columns on a terminal, as in a pipe.")
 @as_json
 def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filters: str | None) -> None:
     """List the payments of the sandbox, newest first."""
@@ -221,8 +223,8 @@ def payments(client: ApiClient, *, limit: int, wide: bool, as_json: bool, **filt
 @click.command
 @with_client
 @click.argument("arguments", metavar=f"[{PAYMENT}] [AMOUNT]", nargs=-1, shell_complete=complete_payment)
-@click.option("--exact", is_flag=True, help="Deposit what is missing of `due`, in place of AMOUNT.")
-@click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, in place of AMOUNT.")
+@click.option("--exact", is_flag=True, help="Deposit what is missing from `due`, instead of AMOUNT.")
+@click.option("--half", is_flag=True, help="Deposit half of `due`, rounded down, instead of AMOUNT.")
 @click.option(
     "--asset",
     callback=_check_asset_case,
@@ -243,12 +245,12 @@ def deposit(
 ) -> None:
     """Simulate a deposit.
 
-    AMOUNT raw units arrive now, by default for the newest payment. Two halves fund a payment, an excess leads
-    to a review, and another asset is rejected.
+    AMOUNT raw units arrive at once, by default for the newest payment. Two halves fund a payment, more than
+    `due` leads to a review, and another asset is rejected.
     """
     payment_id, raw_amount = split_payment(arguments, has_value=exact or half)
     if sum((raw_amount is not None and raw_amount[:1].isdigit(), exact, half)) != 1:
-        raise click.UsageError("Give one of AMOUNT, which is in raw units, --exact and --half.")
+        raise click.UsageError("Give exactly one of AMOUNT (in raw units), --exact and --half.")
     if exact and idempotency_key is not None:
         # A retry would find that nothing is missing any more.
         raise click.UsageError("--exact cannot be retried: give AMOUNT with --idempotency-key.")
@@ -262,7 +264,7 @@ def deposit(
                 int(funding.get(f"amount_received_{kind}", 0)) for kind in ("pending", "finalized")
             )
             if exact and received >= due:
-                raise RequestRefused("nothing_missing", f"{received} raw units of {due} have arrived")
+                raise RequestRefused("nothing_missing", f"{received} of {due} raw units have already arrived")
             raw_amount = str(due - received if exact else due // 2)
         else:
             _check_raw(raw_amount, instructions["chain"], asset or instructions["asset"])
@@ -285,7 +287,7 @@ def deposit(
     help="Status to wait for. [default: the next change; with --order, a payment]",
 )
 @click.option("--timeout", type=UP_TO_A_DAY, default=60, help="Maximum wait, in real time.")
-@click.option("--order", metavar="ORDER", help="The newest payment of this order, which need not exist yet.")
+@click.option("--order", metavar="ORDER", help="Wait for the newest payment of this order, once it exists.")
 @as_json
 def wait(
     client: ApiClient,
@@ -299,7 +301,7 @@ def wait(
     """Wait until a payment reaches a status or changes.
 
     By default, waits for the newest payment. With --order but no --status, waits until the order
-    has a payment. Exit status 4 after a timeout, 1 when the change can no longer happen.
+    has a payment. The exit status is 4 after a timeout, 1 if the change can no longer happen.
     """
     if order is not None and payment_id != NEWEST:
         raise click.UsageError("Give a payment or --order, not both.")
@@ -322,7 +324,7 @@ def wait(
 
 @click.command
 @with_client
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, as a terminal does.")
+@click.option("--yes", "-y", is_flag=True, help="Skip the confirmation.")
 @as_json
 def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
     """Empty the sandbox.
@@ -331,6 +333,6 @@ def reset(client: ApiClient, *, yes: bool, as_json: bool) -> None:
     the clock.
     """
     if not yes and sys.stdin.isatty() and sys.stdout.isatty():
-        click.confirm("Delete all payments of the sandbox, and all else in it?", abort=True, err=True)
+        click.confirm("Delete all payments and everything else in the sandbox?", abort=True, err=True)
     client.call("reset")
     show({"reset": True}, [], as_json=as_json, empty="the sandbox is empty")

@@ -82,8 +82,8 @@ def overview(client: ApiClient, *, as_json: bool) -> None:
 def ready(*, url: str, wait: float, as_json: bool) -> None:
     """Check whether the server is ready.
 
-    For scripts and health checks. Exit status 3 when the server does not answer, 1 when it reports that it is
-    not ready, 4 after --wait.
+    For scripts and health checks. The exit status is 3 if the server does not answer, 1 if it reports that it
+    is not ready, 4 if it is still not ready after --wait.
     """
     deadline = time.monotonic() + wait
     pause = _MIN_RETRY_SECONDS

@@ -5,7 +5,7 @@ import click
 from paymock.cache import JOURNAL_LENGTH, MAX_JOURNAL
 from paymock.cli.api import OPERATION, STATUS, ApiClient, CommandError, with_client
 from paymock.cli.options import PAYMENT, UP_TO_A_DAY, Integer, Number, as_json
-from paymock.cli.output import echo, echo_hint, echo_json, echo_note, show, wait_readable
+from paymock.cli.output import echo_data, echo_hint, echo_json, echo_note, show, terminal_width, wait_readable
 from paymock.client.http import Json
 from paymock.client.sandbox import GRACE_PERIOD
 from paymock.schemas.control import DEFAULT_WAIT, MAX_COUNT
@@ -42,13 +42,13 @@ def requests(
 ) -> None:
     """List the requests to the sandbox, newest last.
 
-    Only those below /v1. --json prints one document, newest first; with --follow, one document a line, newest
-    last. With --wait, print the matching requests once COUNT have arrived; exit status 4 after the timeout.
+    Lists only requests to /v1. --json prints one document, newest first; with --follow, one per line, newest
+    last. --wait prints the matching requests once COUNT have arrived; the exit status is 4 after a timeout.
     """
     if count is not None and follow:
         raise click.UsageError("Give --follow or --wait, not both.")
     if count is None and any(value is not None for value in (timeout, *wanted.values())):
-        raise click.UsageError("The options that select requests, and --timeout, need --wait.")
+        raise click.UsageError("--timeout, and options that select requests, need --wait.")
     if clear:
         client.clear_requests()
     if count is not None:
@@ -67,7 +67,7 @@ def requests(
                 for entry in reversed(entries):
                     echo_json(entry)
             else:
-                echo(*_request_lines(entries))
+                echo_data(_request_lines(entries))
             after = entries[0]["request_id"] if entries else after
             query = {"after": after, "timeout": DEFAULT_WAIT}
             waiting = client.send("waitForRequests", query=query, timeout=seconds)
@@ -98,14 +98,14 @@ def _request_lines(newest_first: list[Json]) -> list[str]:
     "--fail-under",
     type=Number(0, 100),
     metavar="PERCENT",
-    help="Fail with exit status 1 if the application has seen less.",
+    help="Exit with status 1 if the total is below this.",
 )
 @as_json
 def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> None:
     """Show the scenarios, statuses and faults seen.
 
-    Lists the scenarios, statuses, transitions, errors and faults that your application has met, according to
-    the journal and the payments of the sandbox; and warns about its requests.
+    Lists the scenarios, statuses, transitions, errors and faults that your application has seen, according to
+    the journal and the payments of the sandbox. Also warns about wrong requests.
     """
     from paymock.analysis import coverage as seen  # imported here, since help and completion do not need it
     from paymock.analysis.lint import lint
@@ -114,7 +114,7 @@ def coverage(client: ApiClient, *, fail_under: float | None, as_json: bool) -> N
     result, warnings = seen.coverage(requests, payments), lint(requests, payments)
     document = result.as_json() | {"warnings": [warning._asdict() for warning in warnings]}
     warning_lines = ["", *map(str, warnings)] if warnings else []
-    show(document, [*str(result).splitlines(), *warning_lines], as_json=as_json)
+    show(document, [*result.table(terminal_width()).splitlines(), *warning_lines], as_json=as_json)
     if len(requests) == JOURNAL_LENGTH:
         echo_note(f"the journal is full: only the last {JOURNAL_LENGTH:,} requests count")
     if fail_under is not None and result.percent < fail_under:

@@ -44,9 +44,9 @@ def scenarios(ctx: click.Context, /, *, as_json: bool) -> None:
 @click.argument("file", type=FILE)
 @as_json
 def check(*, file: Path, as_json: bool) -> None:
-    """Show the timelines of the scenarios of FILE, for a due of 1,000,000 raw units.
+    """Show the timelines of the scenarios in FILE, for a `due` of 1,000,000 raw units.
 
-    FILE is as for `paymock serve --scenarios`. A file that cannot be used is refused with the same message.
+    FILE is a file for `paymock serve --scenarios`, and is checked in the same way.
     """
     listed = [*map(listed_scenario, _read_file(file))]
     lines: list[str] = []
@@ -68,16 +68,16 @@ def _read_file(file: Path) -> list[Scenario]:
 @click.command
 @with_client
 @click.argument("scenario", type=SCENARIO, metavar="[SCENARIO]", required=False)
-@click.option("--course", type=FILE, metavar="FILE", help="TOML file of one scenario of your own, to apply.")
+@click.option("--course", type=FILE, metavar="FILE", help="Apply the one scenario in this TOML file.")
 @click.option("--fault", **gone("paymock fault add FAULT --operation createPayment"))
-@click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Number of creations. [default: 1]")
-@click.option("--always", is_flag=True, help="All creations, until --clear or a reset.")
+@click.option("--times", type=Integer(1, MAX_TIMES), metavar="N", help="Apply to N creations. [default: 1]")
+@click.option("--always", is_flag=True, help="Apply to all creations, until --clear or a reset.")
 @click.option("--order", "order_id", metavar="ORDER", help="Only creations of this order.")
 @click.option(
-    "--order-prefix", "order_id_prefix", metavar="TEXT", help="Only creations of orders whose ids begin so."
+    "--order-prefix", "order_id_prefix", metavar="TEXT", help="Only creations of orders that begin with TEXT."
 )
-@metadata_option(help="Only creations with this entry of metadata, or those of a JSON object. Repeatable.")
-@click.option("--clear", is_flag=True, help="Delete all pending overrides, or those with these conditions.")
+@metadata_option(help="Only creations with this metadata entry, or these of a JSON object. Repeatable.")
+@click.option("--clear", is_flag=True, help="Delete all overrides, or only those with these conditions.")
 @as_json
 def next(  # noqa: A001 - the name of the command
     client: ApiClient,
@@ -92,12 +92,12 @@ def next(  # noqa: A001 - the name of the command
 ) -> None:
     """Set the scenario of the next payments.
 
-    They apply to creations without headers of their own. Prints all pending overrides; without
-    SCENARIO and options, nothing changes.
+    Overrides apply to creations without X-Mock-Scenario. This prints all pending overrides; without
+    SCENARIO and options, it changes nothing.
     """
     has_override = scenario is not None or course is not None
     if clear and (has_override or always or times):
-        raise click.UsageError("--clear can be combined with --order, --order-prefix, --metadata only.")
+        raise click.UsageError("--clear can be combined only with --order, --order-prefix and --metadata.")
     repeat = repetitions(times, always=always)
     given = [one for one in conditions.values() if one is not None]
     if (always or times or given) and not (has_override or clear):

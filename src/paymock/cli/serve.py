@@ -51,7 +51,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @_option("--port", type=Integer(0, 65535), default=DEFAULT_PORT, help="Port; 0 picks a free one.")
 @_option(
     "--reuse-port/--no-reuse-port",
-    help="Share the port with other servers on the same store, which is SQLite or Redis. Linux only.",
+    help="Share the port with other servers on the same SQLite or Redis store. Linux only.",
 )
 @_option(
     "--api-key",
@@ -59,12 +59,12 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     **_SEVERAL,
     metavar="KEY",
     envvar="PAYMOCK_API_KEYS",
-    help="Accept only this API key, and each KEY.NAME. Repeatable. [default: open mode, any mk_test_NAME]",
+    help="Accept only this API key and its KEY.NAMEs. Repeatable. [default: open mode, any mk_test_NAME]",
 )
 @_option(
     "--api-keys-file",
     type=FILE,
-    help="File of further API keys, one a line; # begins a comment. Read again on SIGHUP.",
+    help="File with more API keys, one per line; # starts a comment. Reloaded on SIGHUP.",
 )
 @_option("--open/--no-open", help="Allow open mode beyond loopback.")
 @_option(
@@ -72,7 +72,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "allowed_hosts",
     **_SEVERAL,
     metavar="HOST",
-    help="Accept this host name in the Host header, too. Repeatable.",
+    help="Also accept this host name in the Host header. Repeatable.",
 )
 @_option(
     "--frame-ancestor",
@@ -86,7 +86,7 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "--root-path",
     default="",
     metavar="PATH",
-    help="Path of the server behind a proxy, like /paymock: links begin with it. [default: none]",
+    help="Path under which a proxy serves paymock, like /paymock: links start with it. [default: none]",
 )
 @_option(
     "--fee-bps",
@@ -98,10 +98,10 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     "--journal",
     type=Integer(MIN_JOURNAL, MAX_JOURNAL),
     default=JOURNAL_LENGTH,
-    help="How many requests of each sandbox are kept: the same for all servers of a store.",
+    help="Number of requests to keep per sandbox; the same on all servers of a store.",
 )
-@_option("--catalog", type=FILE, help="TOML file of chains and assets, in place of the built-in catalog.")
-@_option("--scenarios", type=FILE, help="TOML file of scenarios, in addition to the built-in ones.")
+@_option("--catalog", type=FILE, help="TOML file of chains and assets that replaces the built-in catalog.")
+@_option("--scenarios", type=FILE, help="TOML file of scenarios to add to the built-in ones.")
 @_option(
     "--speed",
     type=Number(0, MAX_SPEED),
@@ -131,9 +131,9 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
 @_option(
     "--ready-file",
     type=FILE,
-    help="File for URL, port and process id, as JSON, once the server answers; - for standard output.",
+    help="Write URL, port and process id to this file, as JSON, once ready; - for standard output.",
 )
-@_option("--exit-on-stdin-close", is_flag=True, help="Stop when standard input ends, as with a parent.")
+@_option("--exit-on-stdin-close", is_flag=True, help="Exit when standard input closes: the parent died.")
 @_option("--log", type=Choice(["text", "json"]), default="text", help="Format of the log.")
 @_option(
     "--metrics-address",
@@ -166,7 +166,7 @@ def serve(**options: Any) -> None:
         client_key = os.environ.get("PAYMOCK_API_KEY")
         if settings.open_mode and client_key and not OPEN_KEY.fullmatch(client_key):
             raise SettingsError(
-                "PAYMOCK_API_KEY is for clients: set PAYMOCK_API_KEYS to the keys of this server, or neither"
+                "PAYMOCK_API_KEY is for clients. Set PAYMOCK_API_KEYS to the keys of this server, or neither"
             )
         if settings.exit_on_stdin_close and sys.stdin is None:
             raise SettingsError("--exit-on-stdin-close requires a standard input")

@@ -202,8 +202,8 @@ class Sandbox:
         order_id: str | None = None,
         search: str | None = None,
     ) -> list[Json]:
-        """List the payments of the sandbox, newest first. The arguments are filters; `search` is what the
-        order or the id begins with, or a whole invoice address or transaction hash.
+        """List the payments of the sandbox, newest first. The arguments are filters; `search` is a part
+        of the order, the beginning of the id, or a whole invoice address or transaction hash.
         """
         filters = {"status": status, "scenario": scenario, "order_id": order_id, "search": search}
         return [*payment_page(self, inf, **filters)["data"]]

@@ -33,7 +33,7 @@ class View(NamedTuple):
 _RECEIVED = View(
     "received",
     "Payment received",
-    "Your payment is confirmed, and on its way to the shop. There is nothing to do.",
+    "Your payment is confirmed, and on its way to the shop. You do not need to do anything.",
     "This page shows when the payment is complete. You do not need to wait.",
 )
 VIEWS: Mapping[PaymentStatus, View] = {
@@ -58,45 +58,46 @@ VIEWS: Mapping[PaymentStatus, View] = {
         "The time is up",
         "No payment arrived in time, and nothing was charged. Do not send anything to this address now: "
         "ask the shop for a new invoice.",
-        "If a payment arrives after all, the shop looks into it.",
+        "If a payment still arrives, the shop will look into it.",
     ),
     PaymentStatus.UNDERPAID_EXPIRED: View(
         "expired",
         "Partially paid, and the time is up",
-        "Only a part of the amount arrived in time. Do not send the rest now. Contact the shop, which can "
-        "see what arrived.",
+        "Only part of the amount arrived in time. Do not send the rest now. Contact the shop, which can see "
+        "what arrived.",
     ),
     PaymentStatus.OVERPAID_REVIEW: View(
         "review",
-        "In review: more than was due",
-        "More than the amount due arrived. The shop looks into it; there is nothing to do.",
+        "In review: you paid too much",
+        "You paid more than the amount due. The shop will look into it; you do not need to do anything.",
     ),
     PaymentStatus.MANUAL_REVIEW: View(
         "review",
         "In review",
-        "The shop looks into what arrived; there is nothing to do. Contact the shop with questions.",
+        "The shop will look into your payment; you do not need to do anything. Contact the shop if you "
+        "have questions.",
     ),
     PaymentStatus.FAILED: View(
         "failed",
-        "Your payment arrived, but not at the shop",
-        "There is nothing to do: do not pay again. The shop sees that it could not be passed on. Contact the "
-        "shop with questions.",
+        "We received your payment but could not pass it on to the shop",
+        "Do not pay again. The shop can see what happened. Contact the shop if you have questions.",
     ),
 }
 """By status, in the order of `PaymentStatus`."""
 
 _PARTIAL = View(
     "detected",
-    "A part has arrived",
+    "Part of your payment has arrived",
     "Send the rest to the same address before the time is up.",
     "When the rest arrives, this page shows it and counts its confirmations.",
 )
 _TOO_MUCH = VIEWS[PaymentStatus.PAYMENT_DETECTED]._replace(
-    next="More than the amount due: the shop looks into it."
+    next="You paid more than the amount due: the shop will look into it."
 )
 _TIME_IS_UP = VIEWS[PaymentStatus.UNDERPAID_EXPIRED]._replace(next="What arrived is still being confirmed.")
 """A part has arrived, and is not yet final when the payment window closes."""
 
+_MAX_TEXT = 120
 _WEB_ADDRESS = re.compile(r"https?://[^\s/?#]\S*", re.IGNORECASE)
 
 
@@ -127,6 +128,10 @@ class Checkout(Reply):
     final: Annotated[bool, doc("Whether nothing comes after this.")]
     return_url: Annotated[
         str, doc("`metadata.return_url`, where the page leads at the end: http or https; otherwise empty.")
+    ]
+    shop: Annotated[str, doc("`metadata.checkout.shop`, at most 120 characters; empty if it is no text.")]
+    description: Annotated[
+        str, doc("`metadata.checkout.description`: what is bought, with the same limits as `shop`.")
     ]
     chain: Chain
     asset: Asset
@@ -169,7 +174,7 @@ def checkout(
             "review",
             "A transfer in another asset arrived",
             f"{assets[others[0]].symbol} arrived. It does not pay this invoice. Do not send more now.",
-            "The shop looks into it.",
+            "The shop will look into it.",
         )
     deposits = []
     for transfer in (one.transfer for one in state.deposits):
@@ -184,7 +189,12 @@ def checkout(
             )
         )
     address = identifiers.invoice_address(record.token)
-    return_url = str((record.metadata or {}).get("return_url"))
+    metadata = record.metadata or {}
+    return_url, purchase = str(metadata.get("return_url")), metadata.get("checkout")
+    shop, description = (
+        text[:_MAX_TEXT] if isinstance(purchase, dict) and isinstance(text := purchase.get(name), str) else ""
+        for name in ("shop", "description")
+    )
 
     def quantity(raw: int) -> TokenAmount:
         return TokenAmount(raw=str(raw), tokens=to_tokens(raw, asset.decimals))
@@ -199,6 +209,8 @@ def checkout(
         next=view.next,
         final=state.status in TERMINAL_STATUSES,
         return_url=return_url if _WEB_ADDRESS.fullmatch(return_url) else "",
+        shop=shop,
+        description=description,
         chain=chain,
         asset=asset,
         invoice_address=address,

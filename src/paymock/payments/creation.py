@@ -111,7 +111,7 @@ def _check_route(body: Any, catalog: Catalog, problems: Problems) -> None:
             problem = f"is not a supported chain; known: {', '.join(catalog.chains)}"
             problems.setdefault(f"{path}.chain", problem)
         elif asset is not None and asset not in assets:
-            problems.setdefault(f"{path}.asset", catalog.unknown_asset(chain))
+            problems.setdefault(f"{path}.asset", catalog.unknown_asset(chain, asset))
     for name, received, paid in zip(("chain", "asset"), receive, pay_with, strict=True):
         if None not in (received, paid) and received != paid:
             problem = f"must be the same as receive.{name}: there is no other route"

@@ -69,8 +69,10 @@ class Catalog:
     def has_asset(self, chain: str, asset: str) -> bool:
         return (chain, asset) in self._other_assets
 
-    def unknown_asset(self, chain: str) -> str:
-        return f"is not an asset of the chain {chain}; known: {', '.join(self._assets[chain])}"
+    def unknown_asset(self, chain: str, asset: str) -> str:
+        known, meant = self._assets[chain], asset.upper()
+        hint = f" (did you mean {meant}?)" if meant in known else ""
+        return f"is not an asset of the chain {chain}{hint}; known: {', '.join(known)}"
 
     def another_asset(self, chain: str, asset: str) -> str:
         """The id of an asset of `chain` that is not `asset`: a token if there is one, else the native coin.

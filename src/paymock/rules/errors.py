@@ -80,7 +80,7 @@ _ROWS = (
     ErrorKind(
         "payment_not_found",
         404,
-        "This API key has no payment with that id. A payment of another key looks the same.",
+        "This API key has no payment with that id. Payments of other keys are invisible.",
         "Use the `id` of the create response, with the API key that created it.",
         expected=True,
     ),
@@ -95,12 +95,12 @@ _ROWS = (
         "not_found",
         404,
         "There is nothing at this path.",
-        "Begin at `/llms.txt`; the paths are listed in `/openapi.yaml` and `/swagger/`.",
+        "Start at `/llms.txt`; the paths are listed in `/openapi.yaml` and `/swagger/`.",
     ),
     ErrorKind(
         "method_not_allowed",
         405,
-        "The path exists, the method does not.",
+        "The path exists, but does not support this method.",
         "The `Allow` header lists the methods of this path.",
     ),
     ErrorKind(
@@ -112,13 +112,13 @@ _ROWS = (
     ErrorKind(
         "status_unreachable",
         409,
-        "That status does not lie ahead of the payment.",
+        "The payment can no longer reach that status, or not in its scenario.",
         "Read the payment's timeline at `GET /_mock/payments/{id}`.",
     ),
     ErrorKind(
         "sandbox_not_empty",
         409,
-        "A clock is set only while its sandbox holds no payment and no webhook endpoint.",
+        "A clock can be set only while its sandbox has no payments and no webhook endpoints.",
         "Reset the sandbox, or use another: `KEY.NAME`, or in open mode another `mk_test_NAME`.",
     ),
     ErrorKind(
@@ -149,7 +149,7 @@ _ROWS = (
     ErrorKind(
         "validation_failed",
         422,
-        "The body is well-formed JSON and one or more values are not acceptable. `details` lists every "
+        "The body is well-formed JSON, but one or more values are not acceptable. `details` lists every "
         "problem.",
         "Fix each field that `details` names.",
         expected=True,
@@ -163,7 +163,7 @@ _ROWS = (
     ErrorKind(
         "injected_fault",
         500,
-        "An injected fault, with the status that was asked for.",
+        "An injected fault, with the requested status.",
         "Retry as your client should.",
         expected=True,
     ),

@@ -111,15 +111,15 @@ FAULT_ROWS = (
 
 FAULT_PRESETS = (
     ("503 error", "status=503", "The service is overloaded."),
-    ("Gateway page", "status=502; html", "A proxy answers, with HTML in place of JSON."),
+    ("Gateway page", "status=502; html", "A proxy answers with HTML instead of JSON."),
     ("False success", "status=200; html", "A proxy answers with a page and 200."),
-    ("Slow", "delay=5000", "It takes five seconds longer."),
-    ("Reply lost", "drop", "The payment is made, but the connection closes without a reply."),
-    ("Refused", "drop; before", "Nothing is made: the connection closes at once."),
+    ("Slow", "delay=5000", "The reply takes five seconds longer."),
+    ("Reply lost", "drop", "The payment is created, but the connection closes without a reply."),
+    ("Refused", "drop; before", "The connection closes at once; nothing is created."),
     ("Cut off", "truncate=100", "The connection closes after 100 bytes of the reply."),
     ("No answer", "hang", "The connection stays open, without a reply."),
     ("Told to wait", "status=429; retry-after=date", "The service asks for a pause, by a date."),
-    ("New status", "extra=status", "A later release answers with a status that nobody knows."),
+    ("New status", "extra=status", "A later release sends a status that clients do not know."),
 )
 """Failures by the names that people know: the name, the fault, and what happens."""
 

@@ -116,7 +116,7 @@ class Notifier:
             end()
             raise PaymockError(
                 "capacity_exceeded",
-                f"{self.waiting} requests of this process wait already, {own} of them with this API key.",
+                f"{self.waiting} requests of this process are waiting, {own} of them with this API key.",
             )
         with self._waiting_of.entry(owner, end):
             yield

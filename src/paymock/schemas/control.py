@@ -109,7 +109,7 @@ class ListPayments(Query):
     order_id: Annotated[str | None, doc("Only payments of this order.")] = None
     search: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_ORDER_ID)] | None,
-        doc("The beginning of an `order_id` or `id`, an invoice address or a transaction hash."),
+        doc("A part of an `order_id`, the beginning of an `id`, an invoice address or a transaction hash."),
     ] = None
 
 

@@ -95,7 +95,7 @@ class Announcer:
             "Metrics": metrics,
             "Next": f"{self._program}{options} create",
             "Stop": "Ctrl-C",
-            "Note": "the variable PORT is not read: PAYMOCK_PORT is" if ignores_port else None,
+            "Note": "the variable PORT is ignored: set PAYMOCK_PORT" if ignores_port else None,
         }
         rows = [f"  {name:<10}{text}" for name, text in lines.items() if text]
         return "\n".join([f"paymock {__version__}    MOCK: no real funds", *rows])

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     "/_mock/events|/checkout/[^/]*/events": (
-        "Event streams are gone: poll `GET /_mock/clock` or `/checkout/{payment_id}.json`."
+        "Event streams were removed: poll `GET /_mock/clock` or `/checkout/{payment_id}.json`."
     ),
     "/(v1/)?(healthz?|ping|status)/?": "Health checks are `/livez` and `/readyz`.",
     r"/(v1/)?openapi\.json": "The document is `/openapi.yaml`.",
-    ".*/(cancel|capture|confirm|refunds?|void)(/.*)?": "This service has none: no payment is taken back.",
+    ".*/(cancel|capture|confirm|refunds?|void)(/.*)?": "This service has none: payments cannot be reversed.",
     "(/v1)?/(charges|invoices|orders|payment_intents|checkout/sessions)(/.*)?": "Use `POST /v1/payments`.",
 }
 """What paths of other services, and of earlier versions, are probably meant for."""
@@ -142,13 +142,13 @@ class Application:
             exact = re.sub("/+", "/", path).rstrip("/")
             near = f" Did you mean `{similar}`?" if similar else ""
             if exact != path and self.routes.find(exact):
-                near = f" Paths are exact, with their slashes: did you mean `{exact}`?"
+                near = f" Slashes must match exactly. Did you mean `{exact}`?"
             hint = next((f" {text}" for form, text in _ELSEWHERE.items() if re.fullmatch(form, path)), near)
             raise PaymockError("not_found", f"{kind.meaning}{hint} {kind.remedy}")
         route = match.targets.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = allowed_methods(match)
-            message = f"This path answers to {allowed}."
+            message = f"This path supports {allowed}."
             if match.template == "/v1/payments":
                 message += " There is no list of payments: keep the `id` of each."
             raise PaymockError("method_not_allowed", message, headers=[("Allow", allowed)])

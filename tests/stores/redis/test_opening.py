@@ -53,7 +53,7 @@ class TestInitialize:
         with redis_server("--requirepass", "correct") as engine:
             for user in ("", ":wrong@", "nobody:wrong@"):
                 reason = await describe_failure(f"redis://{user}{engine.address}")
-                refusal = "it does not accept the user and password of the URL, or the lack of them"
+                refusal = "it rejects the user and password of the URL, or requires them"
                 assert reason == f"cannot use the store: {refusal}"
 
     async def test_user_password_and_database_are_taken_from_the_url(self) -> None:

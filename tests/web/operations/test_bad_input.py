@@ -160,7 +160,7 @@ MESSAGES = {
             "This service has none: ": ["/v1/payments/pay_1/cancel", "/v1/refunds", "/v1/charges/1/capture"],
             "`/livez` and `/readyz`": ["/health", "/healthz", "/ping", "/v1/status"],
             "The document is `/openapi.yaml`": ["/openapi.json", "/v1/openapi.json"],
-            "with their slashes: did you mean `/v1/chains`?": ["/v1/chains/", "//v1/chains"],
+            "Slashes must match exactly. Did you mean `/v1/chains`?": ["/v1/chains/", "//v1/chains"],
         }.items()
         for path in paths
     },

@@ -28,5 +28,6 @@ class Sandbox(Api):
         return reply.text
 
     def rows(self, path: str) -> list[str]:
-        found = re.findall('<tr role="row"[^>]*>\\s*(<td.*?)</tr>', self.fragment(path), re.DOTALL)
+        html = re.sub("<details.*?</details>|<small>real .*?</small>|[0-9.]+ ms", "", self.fragment(path))
+        found = re.findall('<tr role="row"[^>]*>\\s*(<td.*?)</tr>', html, re.DOTALL)
         return [plain(row) for row in found]

@@ -65,7 +65,7 @@ def test_checkout_says_what_to_send_in_words_and_as_a_qr_code(api: Sandbox, asse
     assert re.findall(r' d="([^"]+)"', qr_code)[-1] in html
     for text in (
         f"Amount to pay Copy amount {tokens} {asset}",
-        "nobody holds the key of this address. Real funds that are sent there are lost.",
+        "nobody holds the key of this address. Real funds sent there are lost.",
         f"Order id order-1001 Amount due {tokens} {asset} Details",
         f"Chain BNB Smart Chain (chain id 56) Payment {payment['id']}",
     ):
@@ -89,6 +89,19 @@ def test_the_end_leads_back_to_the_shop_on_the_web(api: Sandbox) -> None:
         assert ("Back to the shop" in before, "Back to the shop" in end, link in end) == (False, leads, leads)
 
 
+def test_checkout_names_shop_and_purchase_and_nothing_else_of_the_metadata(api: Sandbox) -> None:
+    for purchase, told in (
+        ({"shop": "<b>Tea</b>", "description": "tea & milk", "note": "secret"}, ["<b>Tea</b>", "tea & milk"]),
+        ({"shop": "s" * 121, "description": 7}, ["s" * 120, ""]),
+        ("secret", ["", ""]),
+    ):
+        payment = api.created(metadata={"checkout": purchase, "customer": "secret"})
+        html, checkout = api.get(f"/checkout/{payment['id']}").text, api.checkout(payment)
+        assert [checkout["shop"], checkout["description"]] == told
+        assert re.findall('<bdi id="[sd].*?">(.*?)</bdi>', html) == [escape(text) for text in told if text]
+        assert "secret" not in html + str(checkout)
+
+
 def test_checkout_tells_of_the_clock_and_when_to_ask_again_without_javascript(api: Sandbox) -> None:
     frozen = "Clock frozen: nothing happens until a test advances it."
     for speed, seconds, notes, refresh in (
@@ -98,9 +111,10 @@ def test_checkout_tells_of_the_clock_and_when_to_ask_again_without_javascript(ap
         (1, 13, [], ["10"]),
         (60, 0.001, ["The clock runs at \N{MULTIPLICATION SIGN}60."], ["1"]),
         (1, 45, [], []),
+        (0, 31, [], ["10"]),  # expired: nothing lies ahead, but a deposit may come
     ):
         api.speed(speed)
-        payment = api.created("happy_path")
+        payment = api.created("no_payment_expired" if seconds == 31 else "happy_path")
         api.move(payment, seconds=seconds)
         html = api.get(f"/checkout/{payment['id']}").text
         assert re.findall("(?:The clock|Clock) [^<]*", html) == notes
@@ -135,5 +149,5 @@ def test_the_page_reloads_while_the_store_is_down(app: UseCases, monkeypatch: py
     monkeypatch.setattr(app.checkouts, "show", show)
     response = page(app, "pay_any")
     assert (response.status, response.error) == (503, "store_unavailable")
-    for text in (b"Not available just now", b'http-equiv="refresh" content="10"', b"again every 10 seconds"):
+    for text in (b"Temporarily unavailable", b'http-equiv="refresh" content="10"', b"again every 10 seconds"):
         assert text in response.body

@@ -177,8 +177,11 @@ class TestJson:
             ("asset_mismatch", 7, "payment_detected → manual_review · deposit pending → rejected"),
         ):
             payment = api.created(scenario)
+            path = f"payments/{payment['id']}"
+            ahead = plain(api.fragment(f"{path}?at={to}"))  # moves nothing
+            assert f" As read at {to} s. {changes.replace('has', 'had')} {{" in ahead
             api.move(payment, seconds=to)
-            assert f" {changes} {{" in plain(api.fragment(f"payments/{payment['id']}"))
+            assert f" {changes} {{" in plain(api.fragment(path))
 
 
 class TestControls:
@@ -284,6 +287,21 @@ class TestRequests:
             assert reply in newest
         assert len(api.rows("requests?failed=true")) == 4
 
+    def test_are_filtered_and_tell_all_that_the_journal_knows(self, api: Sandbox) -> None:
+        payment = api.created(order_id="a/b&c=1")
+        html, [entry] = api.fragment("requests"), api.get("/_mock/requests").json()["data"]
+        for link in ("/?order_id=a/b%26c%3D1", f"/payments/{payment['id']}"):
+            assert f'href="{link}"' in html
+        assert f">real {entry['at'][11:23]}</small>" in html
+        assert f">{entry['duration_ms']:.1f} ms</span>" in html
+        known = dict(re.findall("<dt>(.*?)</dt><dd><code>(.*?)</code></dd>", unescape(html)))
+        assert known == {name: str(one) for name, one in entry.items() if one not in (None, [])}
+        for number in range(201):  # of which 200 are shown; a filter looks at the whole journal
+            api.get(f"/v1/payments/{number}")
+        for query, found in (("order=b%26c", 1), ("order=B", 0), ("status=201", 1), ("status=4", 200)):
+            assert len(api.rows(f"requests?{query}")) == found, query
+        assert "POST /v1/payments" in api.rows("requests?operation=createPayment")[0]
+
     def test_are_commands_of_curl_that_say_where_their_body_comes_from(self, api: Sandbox) -> None:
         asked = [("POST", "/v1/payments"), ("DELETE", "/v1/payments")]
         asked += [("GET", f"/v1/{path}") for path in ("it's", "$(id)", "'$(id)'", "a;id", "~&id&", "{key}")]
@@ -296,7 +314,7 @@ class TestRequests:
             assert [word for word in shlex.split(command) if word != "\n"][: len(words)] == words
             assert ("-d @body.json" in command) == ("needs body.json" in row) == (method == "POST")
         api.request("G&TOUCH$IFS'X'&", "/v1/chains")  # a method that is none: no command
-        assert api.rows("requests")[0].endswith("This path answers to GET, HEAD, OPTIONS.")
+        assert api.rows("requests")[0].endswith("This path supports GET, HEAD, OPTIONS.")
 
 
 def test_list_tells_of_each_payment_what_it_is_and_how_much_is_due(api: Sandbox) -> None:
@@ -311,8 +329,29 @@ def test_list_tells_of_each_payment_what_it_is_and_how_much_is_due(api: Sandbox)
     assert older == "order-1 happy_path completed in payment_detected 1.01 USDT BNB Smart Chain 12:00:00 +7 s"
     api.move(ahead, to="end")
     assert "happy_path after 45 s completed" in api.rows("payments")[1]
+    for order_id, shown in (
+        ("o" * 20, "o" * 20),
+        ("0f8fad5b-d9cb-469f-a165-70867728950e", "0f8fad5b-d…28950e"),
+    ):
+        api.created(order_id=order_id)
+        assert api.rows("payments")[0].startswith(f"{shown} happy_path")
+        assert f'title="{order_id}, pay_' in api.fragment("payments")
     for title in (f"order-1, {ahead['id']}", "1.01 USDT: 1010000000000000000 raw units"):
         assert f'title="{title}"' in api.fragment("payments")
+
+
+def test_counts_of_the_list_are_those_of_what_matches(api: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paymock.app.control.MAX_COUNTED", 4)
+    for number in range(6):
+        payment = api.created(order_id=f"order-{number}")
+        api.move(payment, to="completed" if number < 2 else "payment_detected")
+    for query, counts in (
+        ("", "all 6 payment_detected 4+"),
+        ("?search=er-1", "all 1 completed 1"),
+        ("?status=completed", "all 6 payment_detected 4+ completed 2+"),
+    ):
+        chips = re.findall("<label.*?</label>", api.fragment(f"payments{query}"))
+        assert " ".join(map(plain, chips)) == counts
 
 
 def test_bars_of_the_list_have_one_axis_and_a_span_for_each_view(api: Sandbox) -> None:

@@ -25,7 +25,8 @@ def test_a_browser_gets_a_page_that_leads_on(server: RunningServer, path: str) -
     reply = get(server, path)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert reply.headers["content-security-policy"].startswith("default-src 'none'; ")
-    assert "script" not in reply.text
+    assert "<script" not in reply.text
+    assert f"<code>{reply.url.raw_path.decode()}</code>" in reply.text
     assert links(reply)[0] == "/"
     assert {httpx.get(server.url + link).status_code for link in links(reply)} == {200}
     head = get(server, path, method="HEAD")

@@ -257,12 +257,12 @@ class Client:
 def describe(error: Exception) -> str:
     """Return why the engine cannot be used, in the words of an operator."""
     if isinstance(error, AuthenticationError):
-        return "it does not accept the user and password of the URL, or the lack of them"
+        return "it rejects the user and password of the URL, or requires them"
     if isinstance(error, MasterNotFoundError):  # whose text has the options of the connections
         reason, _, _ = str(error).partition(" : ")
         return (
-            f"{reason}: no Sentinel answers, accepts sentinel_username and sentinel_password or the lack of "
-            "them, and knows a master of this name"
+            f"{reason}: no Sentinel answers, accepts the credentials (sentinel_username, sentinel_password) "
+            "and knows a master of this name"
         )
     if refused := re.match(r"Error (\d+) connecting to (\S+)\. Connect call failed", str(error)):
         return f"{refused[2]} cannot be reached: {os.strerror(int(refused[1]))}"

@@ -18,8 +18,8 @@ OPERATIONS: tuple[Operation, ...] = (
         operation_id="getClock",
         tag="Time",
         summary="Read the clock",
-        description="The virtual clock of this sandbox. Every time that `/v1` shows is read from it. A page "
-        "that polls this draws anew when `revision` differs, or `next_change_at` has passed.",
+        description="The virtual clock of this sandbox, from which all times in `/v1` are. A page that polls "
+        "this refreshes when `revision` differs, or `next_change_at` has passed.",
         reply=schemas.PolledClock,
     ),
     ServiceOperation(
@@ -28,9 +28,9 @@ OPERATIONS: tuple[Operation, ...] = (
         operation_id="setClock",
         tag="Time",
         summary="Change the speed, or set the time",
-        description="Lets virtual time run `speed` times as fast as real time, from now on. Speed 0 freezes "
-        "it. Time never jumps and never runs backwards, unless `now` sets it, back or ahead: that is for a "
-        "sandbox which holds no payment and no webhook endpoint yet.",
+        description="Makes virtual time run `speed` times as fast as real time, from now on. Speed 0 freezes "
+        "it. Time never jumps or runs backwards, unless `now` sets it, which is possible only while the "
+        "sandbox has no payments and no webhook endpoints.",
         request=schemas.SetClock,
         reply=schemas.VirtualClock,
         errors=("sandbox_not_empty",),
@@ -40,8 +40,8 @@ OPERATIONS: tuple[Operation, ...] = (
         call=ControlService.advance,
         operation_id="advanceClock",
         tag="Time",
-        summary="Move the sandbox ahead",
-        description="Moves the sandbox ahead at once, frozen or not. When the reply comes, every read shows "
+        summary="Advance the sandbox",
+        description="Advances the sandbox at once, frozen or not. When the reply arrives, every read shows "
         "the new time.",
         request=schemas.Advance,
         reply=schemas.VirtualClock,
@@ -51,13 +51,13 @@ OPERATIONS: tuple[Operation, ...] = (
         call=ControlService.advance_payment,
         operation_id="advancePayment",
         tag="Time",
-        summary="Move one payment ahead",
-        description="Moves one payment ahead of its sandbox: by `seconds`, or `to` a status, to the `next` "
-        "change, or to the `end` of its timeline. 409 when the payment cannot reach that.\n\n"
+        summary="Advance one payment",
+        description="Advances one payment ahead of its sandbox: by `seconds`, or `to` a status, the `next` "
+        "change, or the `end` of its timeline. 409 if the payment cannot reach that.\n\n"
         "With `until_observed`, it goes to each visible change in turn and stays there until the application "
-        "has had a reply to `getPayment` or `listAttempts` that shows it, with no fault but a delay: so a "
-        "poller sees every status in order, if the clock stands still. After `timeout` real seconds, the "
-        "payment stands at the change that nobody has read.",
+        "has had a reply to `getPayment` or `listAttempts` that shows it, with no fault except a delay. So a "
+        "poller sees every status in order, if the clock is frozen. After `timeout` real seconds, the "
+        "payment stays at the change that the application has not read.",
         request=schemas.AdvancePayment,
         reply=(Payment, schemas.ObservedPayment),
         errors=("status_unreachable", "capacity_exceeded"),
@@ -68,9 +68,9 @@ OPERATIONS: tuple[Operation, ...] = (
         operation_id="makeDeposit",
         tag="Payments",
         summary="Simulate a deposit",
-        description="A transfer is observed now, in addition to those of the scenario, by the same rules: "
-        "two halves fund a payment, too much goes to review, another asset is rejected, after the"
-        " window it is late. An `Idempotency-Key` is honored when sent.",
+        description="A transfer is observed at once, in addition to those of the scenario. The same rules "
+        "apply: two halves fund a payment, too much leads to a review, another asset is rejected, and after "
+        "the window it is late. `Idempotency-Key` is optional.",
         request=schemas.MakeDeposit,
         reply=Payment,
         idempotency="optional",
@@ -94,7 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="Payments",
         summary="Read a payment with its timeline",
         description="The payment, its scenario, the time on its own clock, and its timeline: every change, "
-        "past and future. With `at`, as things stand that many seconds after the creation; no clock moves.",
+        "past and future. With `at`, as it is that many seconds after its creation; no clock moves.",
         query=schemas.ReadPayment,
         reply=schemas.PaymentDetail,
     ),
@@ -104,10 +104,10 @@ OPERATIONS: tuple[Operation, ...] = (
         operation_id="waitForPayment",
         tag="Time",
         summary="Wait for a payment",
-        description="Answers as soon as the payment has reached `status` or, without one, at its next change;"
-        " at once with `reached: false` when that can no longer come; after `timeout` real "
-        "seconds at the latest. The server knows when the change comes, and wakes early when "
-        "somebody moves time or makes a deposit.",
+        description="Returns as soon as the payment has reached `status` or, without one, at its next change;"
+        " at once, with `reached: false`, if that can no longer happen; after `timeout` real "
+        "seconds at the latest. The server knows when the change comes, and notices "
+        "when somebody advances the time or makes a deposit.",
         waits=True,
         reply=schemas.WaitResult,
         query=schemas.WaitForPayment,
@@ -118,8 +118,8 @@ OPERATIONS: tuple[Operation, ...] = (
         operation_id="waitForOrder",
         tag="Time",
         summary="Wait for a payment of an order",
-        description="Answers as soon as the newest payment of the order, which need not exist yet, has "
-        "reached `status` or, without one, as soon as it exists; at once with `reached: false` when that "
+        description="Returns as soon as the newest payment of the order, which need not exist yet, has "
+        "reached `status` or, without one, as soon as it exists; at once, with `reached: false`, if that "
         "payment can no longer reach it; after `timeout` real seconds at the latest.",
         waits=True,
         errors=("payment_not_found",),
@@ -132,9 +132,9 @@ OPERATIONS: tuple[Operation, ...] = (
         operation_id="waitForRequests",
         tag="Time",
         summary="Wait for requests of the application",
-        description="Answers as soon as the journal has `count` requests that match all given parameters, "
-        "or after `timeout` real seconds. With `after`, only later requests than that one count; all do if "
-        "the journal no longer has it. Requests with an injected fault count, too, but show no status.",
+        description="Returns as soon as the journal has `count` requests that match all given parameters, "
+        "or after `timeout` real seconds. With `after`, only requests later than that one count; if the "
+        "journal no longer has it, all do. Requests with an injected fault count, too, but show no status.",
         waits=True,
         reply=schemas.RequestWaitResult,
         query=schemas.WaitForRequests,
@@ -160,8 +160,8 @@ the order, then the longest prefix, then the most members of metadata.""",
         call=Overrides.pending,
         operation_id="getNext",
         tag="Overrides and faults",
-        summary="Read what is pending",
-        description="The scenarios that the next creations take.",
+        summary="List pending overrides",
+        description="The scenarios that the next creations will get.",
         query=schemas.SelectNext,
         reply=schemas.PendingOverrideList,
     ),
@@ -170,8 +170,8 @@ the order, then the longest prefix, then the most members of metadata.""",
         call=Overrides.clear,
         operation_id="clearNext",
         tag="Overrides and faults",
-        summary="Clear what is pending",
-        description="The next creations take what their own headers say.",
+        summary="Delete pending overrides",
+        description="The next creations get what their own headers say.",
         query=schemas.SelectNext,
     ),
     ServiceOperation(
@@ -214,7 +214,7 @@ a method and path.""",
         operation_id="deleteFault",
         tag="Overrides and faults",
         summary="Delete a fault rule",
-        description="The rule applies to no further request, and the requests that it holds go on.",
+        description="The rule no longer applies, and the requests that it holds continue.",
         errors=("not_found",),
     ),
     ServiceOperation(
@@ -223,7 +223,7 @@ a method and path.""",
         operation_id="clearFaults",
         tag="Overrides and faults",
         summary="Delete all fault rules",
-        description="The requests get the faults of their headers only.",
+        description="Requests get only the faults in their own headers.",
     ),
     ServiceOperation(
         route="GET /_mock/scenarios",
@@ -231,7 +231,7 @@ a method and path.""",
         operation_id="listScenarios",
         tag="Overrides and faults",
         summary="List the scenarios",
-        description="The scenarios of this server, each with what it leads to for a `due` of 1,000,000.",
+        description="The scenarios of this server, each with its timeline for a `due` of 1,000,000.",
         reply=schemas.ScenarioList,
     ),
     ServiceOperation(
@@ -239,7 +239,7 @@ a method and path.""",
         call=ControlService.story,
         operation_id="getStory",
         tag="Sandbox",
-        summary="Tell what happened",
+        summary="Describe what happened, as text",
         description="""Text for the report of a failed test, at most 64 KiB: the clock, the newest payments
 with their timelines, where `x` marks what has happened, the fault rules, and the last requests, of which
 equal ones are one line. With `payment_id` or `order_id`: what concerns that payment or order. It shows no
@@ -274,6 +274,6 @@ keys, addresses and secrets.""",
         tag="Sandbox",
         summary="Reset the sandbox",
         description="Deletes payments, idempotency keys, webhook endpoints, overrides, fault rules, journal "
-        "and clock of this sandbox, and of no other.",
+        "and clock of this sandbox only.",
     ),
 )

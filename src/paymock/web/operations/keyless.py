@@ -38,7 +38,7 @@ HEALTH = (
         operation_id="livez",
         tag="Health",
         summary="Is the process alive?",
-        description="For a supervisor: answers as long as the process does.",
+        description="For a supervisor: replies as long as the process runs.",
         reply=schemas.Health,
     ),
     Operation(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from paymock.app.control import MAX_COUNTED, ControlService
+from paymock.app.control import ControlService
 from paymock.app.journal import without_times
 from paymock.http.requests import Request
 from paymock.http.responses import Response
@@ -27,7 +27,14 @@ from paymock.rules.scenarios import SCENARIOS, DepositStatus, PaymentStatus
 from paymock.rules.timeline import summarize, visible
 from paymock.rules.times import to_rfc3339
 from paymock.sandbox.scheduler import in_slices, yield_turn
-from paymock.schemas.control import JournalEntry, ListPayments, ListRequests, PaymentDetail
+from paymock.schemas.control import (
+    JournalEntry,
+    ListPayments,
+    ListRequests,
+    OperationId,
+    PaymentDetail,
+    ReadPayment,
+)
 from paymock.schemas.public import GET_PAYMENT, Query
 from paymock.schemas.validation import QueryParser
 from paymock.text import format_seconds
@@ -48,10 +55,23 @@ _HEADERS = (("Cache-Control", "no-store"), *security_headers())
 
 
 class _Requests(Query):
+    """Which requests are shown. `order` is a part of the order id, `status` the first digits; 0: no reply."""
+
     failed: str | None = None
+    order: str | None = None
+    operation: OperationId | None = None
+    status: Annotated[str, Meta(max_length=3)] | None = None
+
+    def matches(self, entry: JournalEntry) -> bool:
+        return (
+            (self.failed is None or bool(entry.error or entry.fault))
+            and (self.order or "") in (entry.order_id or "")
+            and self.operation in (None, entry.operation)
+            and str(entry.status).startswith(self.status or "")
+        )
 
 
-class _Drawing(Query):
+class _Drawing(ReadPayment):
     width: Annotated[int, Meta(ge=0, le=100_000)] = MIN_WIDTH
 
 
@@ -84,9 +104,10 @@ class Bar(NamedTuple):
 
 
 class RequestRow(NamedTuple):
-    """Equal requests in a row: the newest and the oldest, how many, when they were answered, and the command
-    that repeats them. The journal keeps no bodies: that of a creation is known by its payment, and read from
-    a file otherwise. The page knows what stands for {origin} and {key}.
+    """Equal requests in a row: the newest and the oldest, how many, when they were answered, the command
+    that repeats them, and what the journal knows of the newest. The journal keeps no bodies: that of a
+    creation is known by its payment, and read from a file otherwise. The page knows what stands for {origin}
+    and {key}.
     """
 
     entry: JournalEntry
@@ -94,6 +115,7 @@ class RequestRow(NamedTuple):
     number: int
     times: str
     command: str
+    known: dict[str, Any]
 
 
 class Fragments:
@@ -116,7 +138,12 @@ class Fragments:
         """A page of the list, for the query of `GET /_mock/payments`; and the counts, with the first one."""
         query = parse_query(request, _parse_payments)
         found, next_cursor, total = await self._control.snapshots(request.sandbox, query)
-        counts = await self._control.status_counts(request.sandbox, query) if query.cursor is None else None
+        counts, more = None, False
+        if query.cursor is None:
+            counts, more = await self._control.status_counts(request.sandbox, query)
+            if query.status and more:
+                counts[query.status] = max(counts[query.status], len(found))
+        is_searched = any((query.scenario, query.order_id, query.search))
         rows = []
         for payment in found:
             await yield_turn()
@@ -134,23 +161,24 @@ class Fragments:
             "payments",
             rows=rows,
             next_cursor=next_cursor,
-            total=total,
             status=query.status,
-            is_filtered=any((query.status, query.scenario, query.order_id, query.search)),
+            is_filtered=is_searched or query.status,
             counts=counts,
-            counted=MAX_COUNTED,
+            more=more,
+            total=total if more and not is_searched else None,
             chains=self._catalog.chains,
             prefix=PAYMENT_PREFIX,
             time=to_rfc3339,
         )
 
     async def requests(self, request: Request) -> Response:
-        """Answer with the journal; with `failed`, with its errors and faults only."""
+        """Answer with the newest requests of the journal that match."""
         query = parse_query(request, _parse_requests)
-        entries = (await self._control.journal.newest(request.sandbox, ListRequests(limit=_MAX_ENTRIES))).data
-        if query.failed is not None:
-            entries = [entry for entry in entries if entry.error or entry.fault]
-        return await self._fragment(request, "requests", rows=await in_slices(request_rows(entries)))
+        limit = _MAX_ENTRIES if query == _Requests() else self._control.journal.length
+        entries = (await self._control.journal.newest(request.sandbox, ListRequests(limit=limit))).data
+        matching = await in_slices(entry for entry in entries if query.matches(entry))
+        rows = await in_slices(request_rows(matching[:_MAX_ENTRIES]))
+        return await self._fragment(request, "requests", rows=rows)
 
     async def faults(self, request: Request) -> Response:
         parse_query(request, _parse_nothing)
@@ -159,17 +187,20 @@ class Fragments:
         return await self._fragment(request, "faults", rules=rules, pending=pending)
 
     async def payment(self, request: Request) -> Response:
-        width = max(MIN_WIDTH, min(parse_query(request, _parse_drawing).width, MAX_WIDTH))
+        """Draw a payment. With `at`, what is read of it at that moment: its status, funding and JSON."""
+        query = parse_query(request, _parse_drawing)
+        width = max(MIN_WIDTH, min(query.width, MAX_WIDTH))
         payment_id = request.params["payment_id"]
         detail = await self._control.payment(request.sandbox, payment_id)
         requests = ListRequests(payment_id=payment_id, limit=_MAX_ENTRIES)
         entries = (await self._control.journal.newest(request.sandbox, requests)).data
         await yield_turn()
-        payment, before = msgspec.to_builtins((detail.payment, detail.before))
+        moment = await self._control.payment(request.sandbox, payment_id, query) if query.at else detail
+        payment, read, before = msgspec.to_builtins((detail.payment, moment.payment, moment.before))
         rules = (await self._control.fault_rules.list(request.sandbox)).data
-        attempt, funding = payment["attempts"][0], _funding(payment)
+        attempt = payment["attempts"][0]
         chain = self._catalog.chains.get(attempt["instructions"]["chain"])
-        read = {"operation": GET_PAYMENT, "payment_id": payment_id}
+        reads = {"operation": GET_PAYMENT, "payment_id": payment_id}
         await yield_turn()
         seen = read_counts(detail.timeline, entries)
         age = datetime.fromisoformat(detail.now) - datetime.fromisoformat(detail.payment.created_at)
@@ -179,13 +210,15 @@ class Fragments:
             detail=detail,
             payment=payment,
             attempt=attempt,
+            at=query.at,
+            read=read,
             chain=chain.name if chain else attempt["instructions"]["chain"],
-            funding=funding,
+            funding=_funding(read),
             controls={
                 "This payment only": [*_steps(detail)],
                 "Pay as the customer": await in_slices(self._deposits(detail)),
                 "Fail the next read": [
-                    Action(name, "POST /_mock/faults", json.dumps(read | {"fault": fault}))
+                    Action(name, "POST /_mock/faults", json.dumps(reads | {"fault": fault}))
                     for name, fault, _ in FAULT_PRESETS
                     if ";" not in fault
                 ],
@@ -199,8 +232,8 @@ class Fragments:
             picture=timeline_picture(detail, seen if entries else (), age.total_seconds(), width),
             all_seen=len(entries) < _MAX_ENTRIES,
             read_counts=seen,
-            changes=[*self._changes(payment, before or payment)],
-            lines=await in_slices(json_lines(payment, before or payment)),
+            changes=[*self._changes(read, before or read)],
+            lines=await in_slices(json_lines(read, before or read)),
             rows=await in_slices(request_rows(entries, detail)),
         )
 
@@ -349,4 +382,5 @@ def request_rows(
                     body = shlex.quote(json.dumps(creation, ensure_ascii=False))
                 lines.append(f"-d {body}")
             command = " \\\n  ".join(lines)
-        yield RequestRow(newest, oldest, len(others) + 1, shown, command)
+        known = {name: one for name, one in msgspec.to_builtins(newest).items() if one not in (None, [])}
+        yield RequestRow(newest, oldest, len(others) + 1, shown, command, known)

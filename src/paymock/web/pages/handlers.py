@@ -100,6 +100,7 @@ async def dashboard_page(
         scenarios=[*map(summarize, scenarios.values())],
         presets=FAULT_PRESETS,
         operations=OPERATION_IDS,
+        statuses=sorted({200, 201, *(kind.status for kind in ERRORS.values())}),
         chains=catalog.chains.values(),
         assets={chain: catalog.assets(chain) for chain in catalog.chains},
         preselected=(payment["receive"]["chain"], payment["receive"]["asset"]),
@@ -141,7 +142,7 @@ async def llms_txt(
 async def unknown_page(request: Request, *, paths: Collection[str]) -> Response:
     """Answer a browser where there is no page, with links to those of LINKS that are among `paths`."""
     links = {path: text for path, text in LINKS.items() if path in paths}
-    html = render("unknown.html", request.root_path, links=links)
+    html = render("unknown.html", request.root_path, links=links, path=request.path)
     response = error_response(PaymockError("not_found"), request.id)
     return replace(response, body=html, content_type=HTML, headers=security_headers())
 
@@ -163,6 +164,7 @@ async def checkout_page(
         "checkout.html",
         request.root_path,
         checkout=view.checkout,
+        lies_ahead=view.lies_ahead,
         window=PAYMENT_WINDOW // 1000,
         qr=qr_code(view.checkout.payment_uri),
         refresh=None if view.checkout.final else max(1, seconds),

@@ -81,6 +81,10 @@ def connection_lost(tab: Tab, api: Sandbox) -> None:
     tab.forgive("net::ERR")
 
 
+def shortcuts(tab: Tab, api: Sandbox) -> None:
+    opened(tab, api).page.keyboard.press("?")
+
+
 def reset(tab: Tab, api: Sandbox) -> None:
     opened(tab, api).button("Reset…").click()
     expect(tab.page.get_by_role("dialog")).to_be_visible()
@@ -90,7 +94,8 @@ def payment(status: PaymentStatus) -> State:
     def shown(tab: Tab, api: Sandbox) -> None:
         opened(tab, api, f"/payments/{paid(api, status)['id']}")
         expect(tab.status).to_have_text(status)
-        tab.page.get_by_text("The same as a table").click()
+        tab.page.get_by_text("Show as a table").click()
+        tab.page.get_by_label("Read at").press("Home")
 
     return shown
 
@@ -109,6 +114,7 @@ def requests(tab: Tab, api: Sandbox) -> None:
     api.get(f"/v1/payments/{made['id']}", headers={"X-Mock-Fault": "status=503; after; times=100000"})
     api.create(order(order_id="", receive__address="0x", nonsense="x" * 60))
     expect(opened(tab, api, "/requests").rows()).to_have_count(3)
+    tab.rows().first.locator("summary").click()
 
 
 def faults(tab: Tab, api: Sandbox) -> None:
@@ -161,7 +167,7 @@ def report_of_verify(tab: Tab, api: Sandbox) -> None:
 STATES: dict[str, State] = {
     state.__name__.replace("_", " "): state
     for state in (
-        key_form, full_list, creation, switch, clock_of_a_phone, connection_lost, reset,
+        key_form, full_list, creation, switch, clock_of_a_phone, connection_lost, reset, shortcuts,
         payment_of_many_deposits, requests, faults,
         connection_lost_at_the_checkout, details_at_the_checkout, report_of_verify,
     )

@@ -52,7 +52,7 @@ class TestCourse:
         checkout_page(customer, payment).page.get_by_text("Details").click()
         customer.button("Copy amount").focus()
         api.advance(13)
-        expect(customer.headline).to_have_text("A part has arrived")
+        expect(customer.headline).to_have_text("Part of your payment has arrived")
         expect(customer.page.get_by_text(f"{HALF}")).to_be_visible()  # the details are still open
         expect(customer.button("Copy amount")).to_be_focused()
         address = payment["attempts"][0]["instructions"]["invoice_address"]
@@ -70,7 +70,7 @@ class TestCourse:
         with customer.page.expect_request(uri):  # not stopped by the policy; there is no wallet here
             customer.page.get_by_role("link", name="Open in a wallet (mock)").click()
         customer.requested.remove(uri)
-        expect(customer.headline).to_have_text("A part has arrived")
+        expect(customer.headline).to_have_text("Part of your payment has arrived")
         api.deposit(payment, HALF)
         expect(customer.headline).to_have_text("Payment detected")
         expect(customer.page.get_by_role("region", name="How to pay")).to_have_count(0)

@@ -82,7 +82,7 @@ def test_pages_say_that_the_memory_of_a_restarted_server_started_empty(
     (tmp_path / "ready.json").unlink()
     with server_process(tmp_path, "--port", str(server.port)):
         customer.pass_time(4)
-        said = "The server was restarted. Its store in memory started empty: what was here before is gone."
+        said = "The server was restarted. Its store in memory started empty: earlier payments are lost."
         expect(dashboard.page.get_by_text(said)).to_be_visible()
         expect(dashboard.page.get_by_role("heading", name="No payments yet")).to_be_visible()
         customer.announced("There is no such payment")

@@ -87,7 +87,7 @@ class TestList:
         for status, scenario, prefix, found, counts in (
             ("payment_detected", "", "", "order-2 order-1", "all 3, payment_detected 2, expired 1"),
             ("", "manual_review", "", "order-2", "all 1, payment_detected 1"),
-            ("", "", "rder", "", "all 0"),
+            ("", "", "Order", "", "all 0"),
             ("", "", first["id"][:12], "another-3", "all 1, expired 1"),
             ("payment_detected", "happy_path", "order", "order-1", "all 1, payment_detected 1"),
         ):
@@ -107,6 +107,9 @@ class TestList:
         search.get_by_role("link", name="Show all").click()
         expect(tab.orders()).to_have_text(["order-2", "order-1", "another-3"])
         assert tab.page.url == f"{tab.origin}/"
+        tab.button("Copy link").click()
+        tab.announced("Copied")
+        assert tab.copied() == f"{tab.origin}/#key={api.api_key}"
         tab.open("/?status=paid")
         expect(tab.problem).to_contain_text("status must be one of awaiting_payment")
         tab.forgive("400")
@@ -206,10 +209,13 @@ def test_requests_appear_as_they_come_and_are_filtered_and_cleared(tab: Tab, api
     tab.page.get_by_label("Only errors and faults").check()
     expect(tab.rows()).to_have_count(1)
     expect(tab.rows()).to_contain_text("503 injected_fault")
+    tab.rows().locator("summary").click()
     api.payment(payment["id"])
     api.get("/v1/payments/nope")
     expect(tab.rows()).to_contain_text(["404 payment_not_found", "503 injected_fault"])
     expect(tab.rows()).to_have_count(2)
+    expect(tab.rows().last.locator("details")).to_have_attribute("open", "")
+    assert tab.page.url.endswith("/requests?failed=true")
     tab.page.get_by_label("Only errors and faults").uncheck()
     expect(tab.rows()).to_have_count(4)
     tab.button("Clear the journal").click()

@@ -46,7 +46,7 @@ def without_control(html: str) -> str:
 def test_pages_show_them_as_text_and_run_nothing(tab: Tab, api: Sandbox, text: str) -> None:
     payment = api.created(order_id=text, metadata={"text": text, text[:40]: "value"})
     api.post("/_mock/faults", json={"fault": "drop", "order_id": text})
-    expect(tab.open().orders()).to_have_text([visible(text)])
+    expect(tab.open().orders()).to_have_attribute("title", f"{visible(text)}, {payment['id']}")
     tab.orders().click()
     expect(tab.headline).to_have_text(visible(text))
     for path in ("/faults", "/requests"):

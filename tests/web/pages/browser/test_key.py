@@ -52,7 +52,7 @@ class TestKey:
             expect(first.orders()).to_have_text(["of-one"])
             expect(first.page).to_have_url(f"{server.url}/")
             first.page.goto(f"{server.url}/#key={one.api_key.removeprefix('mk_test_')}")
-            expect(first.page.locator("#key-problem")).to_contain_text(f"of open mode: open {one.api_key}?")
+            expect(first.page.locator("#key-problem")).to_contain_text(f"valid test key: open {one.api_key}?")
             expect(first.page.get_by_label("API key")).to_have_value(one.api_key)
             with first.page.expect_navigation():
                 first.button("Open").click()
@@ -108,7 +108,7 @@ class TestKey:
             expect(tab.orders()).to_have_text(["of-the-key"])
             page.evaluate("location.hash = 'key=sk_shop_0'")
             expect(page.locator("#key-problem")).to_have_text(
-                "A link holds no key of this server: enter yours."
+                "Links cannot contain a key of this server: enter yours."
             )
             page.evaluate("location.hash = 'sandbox=another'")
             expect(page.get_by_role("heading", name="No payments yet")).to_be_visible()

@@ -57,18 +57,23 @@ def test_dashboard_is_used_from_the_key_to_the_end_of_a_payment(new_tab: NewTab,
     keyboard.press("Enter")  # impossible: it says why, and asks for nothing
     tab.announced("no changes remain")
     assert len([url for url in tab.requested if url.endswith("/advance")]) == 4
-    press(tab, tab.page.get_by_text("The same as a table"), "Space")
+    slider, shown = tab.page.get_by_label("Read at"), tab.page.locator("#json")
+    press(tab, slider, "Home")
+    tab.announced("0 s: payment_detected")
+    expect(shown).to_contain_text('"status": "payment_detected"')
+    expect(tab.status).to_have_text("completed")
+    slider.press("Shift+Tab")
+    keyboard.press("Enter")
+    expect(shown).to_contain_text('"status": "completed"')
+    press(tab, tab.page.get_by_text("Show as a table"), "Space")
     expect(tab.page.get_by_role("region", name="Timeline, as a table")).to_be_visible()
 
 
 def test_list_is_skipped_to_and_gone_through_and_searched_by_shortcuts(tab: Tab, api: Sandbox) -> None:
     for number in range(60):
         api.created(order_id=f"order-{number}")
-    keyboard, orders, search = (
-        tab.open().page.keyboard,
-        tab.orders(),
-        tab.page.get_by_label("Order, id, address or hash"),
-    )
+    keyboard, orders = tab.open().page.keyboard, tab.orders()
+    search = tab.page.get_by_label("Order, id, address or hash")
     expect(orders).to_have_count(60)
     press(tab, tab.page.get_by_role("link", name="Skip to the content"), most=2)
     expect(tab.page.get_by_role("main")).to_be_focused()
@@ -82,6 +87,13 @@ def test_list_is_skipped_to_and_gone_through_and_searched_by_shortcuts(tab: Tab,
     edge = "([focused, heads]) => focused.getBoundingClientRect().top - heads.getBoundingClientRect().bottom"
     places = [tab.page.locator(place).element_handle() for place in ("#list a:focus", "#list thead")]
     assert tab.page.evaluate(edge, places) >= 0  # it is not behind what stays in view
+    keyboard.press("Enter")
+    expect(tab.status).to_be_visible()
+    keyboard.press("?")
+    expect(tab.page.get_by_role("dialog", name="Shortcuts")).to_be_visible()
+    keyboard.press("Escape")
+    tab.page.go_back()
+    expect(orders.nth(19)).to_be_focused()
     keyboard.press("/")
     expect(search).to_be_focused()
     keyboard.type("jnk/")

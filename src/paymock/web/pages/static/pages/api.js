@@ -41,6 +41,12 @@ export const sandboxName = (value) => value.split(" ")[1] ?? OPEN_KEY.exec(value
 /** The key as a command takes it: of open mode as it is, a secret by a variable of the shell, K.NAME with its name. */
 export const keyInCommand = () => (OPEN_KEY.test(key()) ? key() : ["$PAYMOCK_API_KEY", key()?.split(" ")[1]].filter(Boolean).join("."));
 
+/** The address of this page, with the key or the name that opens its sandbox, but for a secret. */
+export const linkHere = () => {
+  const [, name] = key().split(" "), opens = OPEN_KEY.test(key()) ? `#key=${key()}` : name ? `#sandbox=${name}` : "";
+  return location.origin + location.pathname + location.search + opens;
+};
+
 export const bearer = (value = key()) => ({ Authorization: `Bearer ${encodeURI(apiKey(value))}` });
 
 const decoded = async (reply) => (reply.headers.get("Content-Type").startsWith("text/html")

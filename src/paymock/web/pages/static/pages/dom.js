@@ -14,10 +14,12 @@ export function h(tag, attributes = {}, ...children) {
 
 export const by = (id) => document.getElementById(id);
 
-/** Puts other children into an element, and the focus back where it was, or close by. */
+/** Puts other children into an element, with the same details open, and the focus back where it was, or close by. */
 export function show(parent, ...children) {
   const focused = parent.contains(document.activeElement) && document.activeElement.dataset.focus;
+  const open = [...parent.querySelectorAll("details[open]")];
   parent.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  for (const { id } of open) if (by(id)) by(id).open = true;
   if (focused) (parent.querySelector(`[data-focus="${CSS.escape(focused)}"]`) ?? by("main")).focus();
 }
 

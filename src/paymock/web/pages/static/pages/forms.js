@@ -20,5 +20,13 @@ export function showProblems(form, general, error) {
   form.querySelector("[aria-invalid=true]")?.focus();
 }
 
+/** The values of a form or of an address by their names, without those that are empty. */
+export const chosen = (entries) => Object.fromEntries([...entries].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
+
+/** Keeps what is chosen in the address. */
+export function keepInAddress(filters) {
+  history.replaceState(null, "", `${location.pathname}${Object.keys(filters).length ? `?${new URLSearchParams(filters)}` : ""}`);
+}
+
 /** A problem that the page itself finds, at one field. */
 export const problemAt = (field, message) => Object.assign(new Error(message), { details: [{ field, message }] });

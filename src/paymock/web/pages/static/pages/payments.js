@@ -2,6 +2,7 @@
 
 import { keyInCommand, request, root } from "./api.js";
 import { by, show } from "./dom.js";
+import { chosen, keepInAddress } from "./forms.js";
 import { duration } from "./format.js";
 import { fragment, update } from "./fragment.js";
 import { attempt, now, playUntil, start } from "./shell.js";
@@ -9,6 +10,8 @@ import { move } from "./timeline.js";
 
 const BATCH = 100, TYPING_MS = 150, AT_TOP = 200;
 let filters = chosen(new URLSearchParams(location.search)), batches = [], newest, loading, typing;
+let left = history.state; // what one left, before Back
+history.scrollRestoration = "manual";
 
 by("filter").addEventListener("submit", (event) => event.preventDefault());
 by("filter").addEventListener("input", ({ target }) => {
@@ -28,21 +31,20 @@ for (const id of ["clock", "filter"]) heights.observe(by(id)); // they stay in v
 new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && attempt(older), { rootMargin: "600px" }).observe(by("paging"));
 for (const name of ["search", "scenario"]) by(name).value = filters[name] ?? "";
 
+addEventListener("pagehide", () => {
+  history.replaceState({ batches: batches.length, top: scrollY, row: document.activeElement.dataset.focus }, "");
+});
 start({
-  load: refresh,
+  load: () => (left ? comeBack() : refresh()),
   tick,
 });
 by("origin").textContent = root;
 by("command-key").textContent = keyInCommand();
 
-function chosen(entries) {
-  return Object.fromEntries([...entries].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
-}
-
 /** Applies what the form says, and keeps it in the address. */
 function filtered() {
   filters = chosen(new FormData(by("filter")));
-  history.replaceState(null, "", `${location.pathname}${Object.keys(filters).length ? `?${new URLSearchParams(filters)}` : ""}`);
+  keepInAddress(filters);
   return first();
 }
 
@@ -93,15 +95,26 @@ async function refresh() {
   tick();
 }
 
+/** Shows the rows that were shown, at the same place, with the focus on the same one. */
+async function comeBack() {
+  await first();
+  while (batches.length < left.batches && (await older()));
+  scrollTo(0, left.top);
+  document.querySelector(`#list [data-focus="${CSS.escape(left.row)}"]`)?.focus();
+  left = undefined;
+}
+
+/** Adds a batch. Returns whether there was one. */
 async function older() {
   const last = batches.at(-1)?.rows;
-  if (loading || !last?.dataset.next) return;
+  if (loading || !last?.dataset.next) return false;
   const added = await latest(last.dataset.next);
-  if (!added) return;
+  if (!added) return false;
   added.rows.shown = added.rows.innerHTML;
   last.after(added.rows);
   batches.push(added);
   summary();
+  return true;
 }
 
 const inView = ({ rows }) => {

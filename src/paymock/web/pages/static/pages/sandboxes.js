@@ -69,9 +69,9 @@ async function enter(value) {
 /** The link names no key of open mode. Where keys are configured, which are secrets, no link holds one. */
 function openLinked() {
   openSandbox();
-  if (!isOpen) return refuse("", "A link holds no key of this server: enter yours.");
+  if (!isOpen) return refuse("", "Links cannot contain a key of this server: enter yours.");
   const meant = `mk_test_${linked}`, isKey = OPEN_KEY.test(meant);
-  refuse(isKey ? meant : linked, `${linked} is no key of open mode${isKey ? `: open ${meant}?` : "."}`);
+  refuse(isKey ? meant : linked, `"${linked}" is not a valid test key${isKey ? `: open ${meant}?` : "."}`);
   by("key").ariaInvalid = String(!isKey);
 }
 

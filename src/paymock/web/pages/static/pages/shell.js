@@ -1,8 +1,8 @@
 // What all pages of the dashboard share: the clock, the connection, and what the other parts of their frame do.
 
-import { bearer, key, request, root, sandboxName } from "./api.js";
+import { bearer, key, linkHere, request, root, sandboxName } from "./api.js";
 import { creationDialog } from "./creation.js";
-import { announce, by, h } from "./dom.js";
+import { announce, by, copy, h } from "./dom.js";
 import { showProblems } from "./forms.js";
 import { onCall } from "./fragment.js";
 import { poll } from "./polling.js";
@@ -17,12 +17,14 @@ let lostAt = null, focused;
 addEventListener("keydown", (event) => {
   const { key: pressed, target } = event, rows = [...document.querySelectorAll("#list a")], at = rows.indexOf(target);
   if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input:not(.unseen), select")) return;
-  const found = { j: rows[at + 1], k: rows[at - 1], n: by("new"), "/": by("search") }[pressed];
+  const found = { j: rows[at + 1], k: rows[at - 1], n: by("new"), "/": by("search"), "?": by("help") }[pressed];
   found?.focus();
   if (found !== document.activeElement) return;
   event.preventDefault();
   if (found.type === "button") found.click();
 });
+
+by("help").addEventListener("click", () => by("help-dialog").showModal());
 
 /** The virtual time of the sandbox, in milliseconds. It stands while the server is away, and ends with the year 9999. */
 export const now = () => Math.min(clock.now + ((lostAt ?? performance.now()) - clock.at) * clock.speed, Date.UTC(1e4, 0) - 1);
@@ -47,7 +49,7 @@ export async function attempt(action) {
 
 /** Starts a page: `load` draws it, at first and when it may have changed; `tick` runs a few times a second, for what only counts. */
 export function start({ load, tick = () => {} }) {
-  const hide = (hidden) => ["clock", "main", "sandbox"].forEach((id) => { by(id).hidden = hidden && (id !== "sandbox" || !clock.at); });
+  const hide = (hidden) => ["clock", "main", "link", "sandbox"].forEach((id) => { by(id).hidden = hidden && (id !== "sandbox" || !clock.at); });
   if (!sandboxForm(hide)) return;
   hide(false);
   if (location.hash) by("main").focus(); // of a new payment
@@ -55,6 +57,7 @@ export function start({ load, tick = () => {} }) {
   clockControls();
   resetDialog();
   creationDialog();
+  by("link").addEventListener("click", () => copy(linkHere(), by("link")));
   setInterval(() => {
     showTime();
     if (!clock.at || lostAt !== null) return;
