@@ -1,5 +1,5 @@
-"""What docs/deploy.md describes, with the files in deploy/: nginx before servers on one Redis, or several.
-And the jobs of docs/ci.md, whose steps run in a shell.
+"""What docs/deploy.md describes, with the files in deploy/: nginx before servers on one Redis, or several,
+and the commands of the page. And the jobs of docs/ci.md, whose steps run in a shell.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +21,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from harness.polling import wait_until
-from harness.redis_engine import DURABLE, RedisEngine, free_port, redis_server
+from harness.redis_engine import DURABLE, RedisEngine, free_port, redis_sentinel, redis_server
 from harness.server_process import ServerProcess, environment, server_process
 from paymock import __version__
 from paymock.verify.process import end_processes_with
@@ -41,32 +40,28 @@ def balanced(folder: Path, servers: list[ServerProcess], *, several_stores: bool
         [several] = (block.text for block in blocks if block.language == "nginx")
         text = f"{text.partition('    upstream')[0]}{several}}}"
     port = free_port()
-    text = text.replace("listen 80;", f"listen 127.0.0.1:{port};")
+    text = re.sub("\n *(listen 443|ssl_).*", "", text).replace("listen 80;", f"listen 127.0.0.1:{port};")
     documented = [*dict.fromkeys(re.findall(r"10\.0\.\d+\.\d+:8402", text))]
     for address, server in zip(documented, servers, strict=True):
         text = text.replace(address, f"127.0.0.1:{server.port}")
-    configuration = folder / "nginx.conf"
-    paths = "".join(
-        f"{kind}_temp_path {folder / kind};" for kind in ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
-    )
-    text = text.replace("http {", f"http {{ access_log off; {paths}")
-    configuration.write_text(
-        f"user root; pid {folder / 'nginx.pid'}; daemon off; error_log {folder / 'log'};\n{text}"
-    )
-    command = ["nginx", "-p", str(folder), "-c", str(configuration), "-e", str(folder / "log")]
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(nginx(folder, text)) as process:
         try:
             url = f"http://127.0.0.1:{port}"
-            wait_until(lambda: _answers(url))
+            with httpx.Client(transport=httpx.HTTPTransport(retries=9)) as client:
+                client.get(f"{url}/readyz").raise_for_status()
             yield url
         finally:
             process.terminate()
 
 
-def _answers(url: str) -> bool:
-    with suppress(httpx.TransportError):
-        return httpx.get(f"{url}/readyz").status_code == 200
-    return False
+def nginx(folder: Path, text: str) -> list[str]:
+    """The command that runs nginx in a folder, with this configuration."""
+    kinds = ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
+    paths = "".join(f"{kind}_temp_path {folder / kind};" for kind in kinds)
+    text = text.replace("http {", f"http {{ access_log off; {paths}")
+    text = f"user root; pid {folder}/pid; daemon off; error_log {folder}/log; {text}"
+    (folder / "nginx.conf").write_text(text)
+    return ["nginx", "-p", str(folder), "-c", "nginx.conf", "-e", str(folder / "log")]
 
 
 KEYS = [f"key-{number}" for number in range(10)]
@@ -94,11 +89,7 @@ def deployed(folder: Path, stores: int) -> Iterator[Deployment]:
         for each in folders:
             each.mkdir()
         servers = [
-            stack.enter_context(
-                server_process(
-                    each, "--store", engine.url, *(option for key in KEYS for option in ("--api-key", key))
-                )
-            )
+            stack.enter_context(server_process(each, "--store", engine.url, PAYMOCK_API_KEYS=",".join(KEYS)))
             for each, engine in zip(folders[:2], [*engines, engines[0]], strict=False)
         ]
         url = stack.enter_context(balanced(folders[2], servers, several_stores=stores > 1))
@@ -149,7 +140,6 @@ def test_what_nginx_must_not_change_reaches_the_server(deployment: Deployment) -
 
 @pytest.mark.nginx
 @pytest.mark.redis
-@pytest.mark.nightly
 @pytest.mark.parametrize(("lost", "status"), [("server", 502), ("engine", 503)])
 def test_each_key_stays_with_one_of_several_stores(tmp_path: Path, lost: str, status: int) -> None:
     """A checkout, which has no key, is found wherever it is. None replaces a deployment that is lost."""
@@ -196,7 +186,7 @@ def test_each_metric_of_an_alert_is_one_that_there_is() -> None:
     assert {alert["alert"] for alert in alerts} == named
 
 
-def test_kubernetes_admits_only_paymock_to_redis_and_only_prometheus_to_the_metrics() -> None:
+def test_kubernetes_admits_only_paymock_to_redis_prometheus_to_metrics_and_no_variables() -> None:
     resources = [*yaml.safe_load_all(markdown.read("deploy/kubernetes.yaml"))]
     policies = [one["spec"] for one in resources if one["kind"] == "NetworkPolicy"]
     rules = [rule for spec in policies for rule in spec["ingress"]]
@@ -205,22 +195,18 @@ def test_kubernetes_admits_only_paymock_to_redis_and_only_prometheus_to_the_metr
         "metrics": ["namespaceSelector"],
         "redis": ["podSelector"],
     }
+    assert resources[0]["spec"]["template"]["spec"]["enableServiceLinks"] is False  # no PAYMOCK_PORT=tcp://…
+    assert in_process.run("serve", PAYMOCK_PORT="tcp://10.0.0.1:80").returncode == 2
 
 
 def test_options_and_variables_that_are_named_are_those_that_there_are() -> None:
     known = in_process.run("serve", "--help").stdout + in_process.run("ready", "--help").stdout
-    for page in ("docs/deploy.md", "docs/stores.md", "deploy/paymock@.service"):
-        named = set(re.findall(r"(?<!systemctl enable )(?<![\w-])--[a-z][a-z-]+", markdown.read(page)))
-        assert named <= set(re.findall(r"--[a-z-]+", known)), page
+    for page in ("docs/deploy.md", "docs/stores.md"):
+        named = {*re.findall(r"(?<!`)`(--[a-z-]+)", markdown.read(page))}  # its commands run
+        assert named <= {*re.findall("--[a-z-]+", known)}, page
     for name in ("Containerfile", "README.md", "compose.yaml", "kubernetes.yaml"):
         named = set(re.findall(r"PAYMOCK_[A-Z_]+", markdown.read(f"deploy/{name}")))
         assert named <= set(re.findall(r"PAYMOCK_[A-Z_]+", known)), name
-
-
-def test_kubernetes_puts_no_variables_of_its_own_among_those_of_the_server() -> None:
-    """A service named paymock gives every pod PAYMOCK_PORT=tcp://…, unless it asks for none."""
-    assert "enableServiceLinks: false" in markdown.read("deploy/kubernetes.yaml")
-    assert in_process.run("serve", PAYMOCK_PORT="tcp://10.0.0.1:80").returncode == 2
 
 
 # CI of users: docs/ci.md
@@ -249,12 +235,12 @@ class Runner:
         exported = dict(line.split("=", 1) for line in self.lines("GITHUB_ENV"))
         variables = environment(**self.variables, **exported, **more)
         variables["PATH"] = os.pathsep.join([*self.lines("GITHUB_PATH")[::-1], variables["PATH"]])
+        command = ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", f"exec 2>&1\n{script}"]
         ended = subprocess.run(
-            ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+            command,
             cwd=self.folder,
             env=variables,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
             timeout=300,
             check=False,
@@ -309,9 +295,8 @@ def test_the_action_starts_a_server_for_the_steps_that_follow(runner: Runner, co
     [line] = runner.uses({"from": command.name, "arguments": "--speed x"}, 1).splitlines()
     assert line.startswith("::error title=paymock did not start::Error: Invalid value for '--speed': ")
 
-    assert "::error title=paymock refuses" in runner.uses(
-        {"from": command.name, "arguments": "--api-key k"}, 1
-    )
+    refused = runner.uses({"from": command.name, "arguments": "--api-key k"}, 1)
+    assert "::error title=paymock refuses" in refused
 
     runner.uses({"from": command.name, "arguments": "--speed 0"})
     clock = runner.step('paymock --url "$PAYMOCK_URL" --key "$PAYMOCK_API_KEY" --json clock')
@@ -341,7 +326,7 @@ def test_the_action_fails_with_a_summary_when_an_application_is_unsafe(runner: R
 @pytest.mark.curl
 def test_the_action_refuses_an_executable_with_another_checksum(runner: Runner, command: Path) -> None:
     url, checksum = command.as_uri(), hashlib.sha256(command.read_bytes()).hexdigest()
-    for place in (url, command.name):
+    for place in (url, command.name, command.name):  # also when a step is run again
         assert "FAILED" in runner.uses({"from": place, "sha256": f"{0:064}"}, status=1)
     assert "paymock answers" in runner.uses({"from": url, "sha256": checksum})
 
@@ -402,3 +387,63 @@ def test_the_jobs_of_the_page_succeed_on_gitlab(runner: Runner, shop: Path) -> N
     artifacts = template["artifacts"]
     assert runner.lines(artifacts["paths"][0])[0].startswith("## SAFE in 1 of 8 scenarios")
     assert (shop / artifacts["reports"]["junit"]).exists()
+
+
+# A machine of one's own: docs/deploy.md. Besides, it has folders, and servers start and stop as with systemd.
+
+MACHINE = """
+mkdir -p etc/nginx etc/systemd/system nginx var/backups var/lib/paymock
+systemctl() {
+    for unit in $*; do
+        [[ $unit = paymock@* ]] || continue
+        [ ! -e $unit ] || { kill $(cat $unit); tail --pid $(cat $unit) -f /dev/null; rm $unit; }
+        command=$(sed -n "s/%i/${unit#*@}/; s/^ExecStart=//p" etc/systemd/system/paymock@.service)
+        [ $1 = stop ] || { $command > log-$unit 2>&1 & echo $! > $unit; }
+    done
+}
+"""
+
+
+@pytest.mark.nginx
+def test_the_page_leads_from_an_empty_machine_to_several_servers_behind_tls(runner: Runner) -> None:
+    root, port, tls_port, metrics = runner.folder, free_port(), free_port(), free_port() // 20
+    places = {
+        "(apt-get|useradd) ": "true ", " -o paymock": "", "/(?=(opt|etc|var)/)": f"{root}/", r" \\\n +": " ",
+        "(reverse_proxy|server one) 10.*?:8402( 10.*?:8402)?": rf"\1 127.0.0.1:{port}", "server two": "#",
+        "0[.]0[.]0[.]0": f"127.0.0.1 --port {port}", "8402": f"{port}", "940(?=1|%i)": f"{metrics}",
+        r"\n *(listen|bind) :?80\b.*": "", "(listen |bind :)443": rf"\g<1>{tls_port}", "# tls": "tls",
+        "(sandbox.example) {": rf"{{\n auto_https disable_redirects\n admin off\n}}\n\1:{tls_port} {{",
+    }  # fmt: skip
+    shutil.copytree(markdown.ROOT, root, ignore=shutil.ignore_patterns(".*", "dist"), dirs_exist_ok=True)
+    for file in (page := root / "docs/deploy.md", *filter(Path.is_file, (root / "deploy").iterdir())):
+        text = file.read_text()
+        for pattern, place in places.items():
+            text = re.sub(pattern, place, text)
+        file.write_text(text)
+    runner.variables["PAYMOCK_URL"] = f"http://127.0.0.1:{port}"
+    blocks = [block.text for block in markdown.blocks(page.read_text()) if block.language == "sh"]
+    install, tls, backup, upgrade, sentinels, scrape = blocks
+
+    documentation = "$(sed -n 's|^Documentation=file://||p' etc/systemd/system/paymock@.service)"
+    runner.step(f"{MACHINE}{install}{tls}test -e {documentation}")
+    client = "opt/paymock/bin/paymock --key $(cut -d ' ' -f 1 etc/paymock/keys.txt)"
+    url = f"https://sandbox.example:{tls_port}"
+    seen = f"{url}/openapi.yaml --cacert etc/paymock/tls.pem --resolve {url[8:]}:127.0.0.1"
+    for proxy in (
+        nginx(root / "nginx", (root / "etc/nginx/nginx.conf").read_text()),
+        ["haproxy", "-f", "deploy/haproxy.cfg"],
+        ["caddy", "run", "--adapter", "caddyfile", "--config", "deploy/Caddyfile"],
+    ):
+        if shutil.which(proxy[0]):  # of the others, the page does not say that they are installed
+            with subprocess.Popen(proxy, cwd=root, env=environment(HOME=str(root))) as process:
+                shown = runner.step(f"curl --silent --retry 30 --retry-delay 1 --retry-all-errors {seen}")
+                process.terminate()
+            assert f"url: {url}\n" in shown, proxy
+
+    runner.step(f"{client} create --order before\n{MACHINE}({backup})\n{upgrade}{client} ready --wait 30")
+    runner.step(f"{client} payment before; test $(stat -c %a var/backups/payments.db) = 600")
+    with redis_sentinel() as sentinel:
+        runner.step(MACHINE + sentinels.replace("10.0.0.21,10.0.0.22,10.0.0.23", sentinel.address))
+        runner.step(f"{client} ready --wait 30; {client} create --order after")
+        assert sentinel.master().execute("DBSIZE")
+    assert "paymock_requests_total" in runner.step(scrape)

@@ -10,7 +10,7 @@ import pytest
 
 from paymock.rules.errors import PaymockError
 from paymock.stores.base import StoreError
-from paymock.stores.sqlite.file import SCHEMA_VERSION, initialize
+from paymock.stores.sqlite.file import SCHEMA_VERSION, StoreFile, initialize
 from paymock.stores.sqlite.store import SqliteStore
 from tests.stores.contract import add, run
 
@@ -100,6 +100,17 @@ def test_concurrent_creations_share_it_and_leave_no_temporary_file(path: Path, *
     with ThreadPoolExecutor(8) as threads:
         assert [*threads.map(initialize, [path] * 8)] == [None] * 8
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_is_opened_again_beside_a_shorter_log_of_another_process(created: Path) -> None:
+    file = StoreFile(created)
+    connection, ids = file.open()
+    connection.execute("CREATE TABLE any (x)")
+    file.check(ids)
+    file.close(connection, ids)  # the last one, so the log goes
+    with closing(sqlite3.connect(created)) as other:
+        other.execute("SELECT * FROM sandbox")
+        file.close(*file.open())
 
 
 @pytest.mark.parametrize(

@@ -113,10 +113,11 @@ class StoreFile:
         """Connect to the file. Raises sqlite3.Error, StoreError, OSError."""
         with self._lock:
             file_id = _file_id(self.path.stat())
-            if self._ids:  # its logs have gone with its last connection
-                self.check(
-                    self._ids if self._connections else _FileIds(self._ids.file, (None,)), at_once=True
-                )
+            ids = self._ids
+            if ids and not self._connections:  # its logs have gone with the last one: others may be shorter
+                ids, self._log_blocks = _FileIds(ids.file, (None,)), 0
+            if ids:
+                self.check(ids, at_once=True)
             connection = connect(self.path, lock_seconds=LOCK_SECONDS)
             try:
                 check_schema(connection)  # from now on its logs exist
