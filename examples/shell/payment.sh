@@ -1,7 +1,11 @@
 # payment.sh
 set -eu
 url=${PAYMOCK_URL:-http://127.0.0.1:8402}
-key=mk_test_$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+name=test-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+case ${PAYMOCK_API_KEY:-mk_test_} in
+  mk_test_*) key=mk_test_$name ;;
+  *) key=$PAYMOCK_API_KEY.$name ;; # the server has keys
+esac
 call() {
   curl -sS --fail-with-body -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"
 }

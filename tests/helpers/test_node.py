@@ -17,6 +17,7 @@ from paymock import __version__
 from paymock.rules.faults import FaultKind
 from paymock.testing import Sandbox
 from tests.support import markdown
+from tests.support.snippets import write_files
 
 pytestmark = pytest.mark.npm
 
@@ -223,12 +224,26 @@ def test_the_page_and_the_types_list_all_members_of_a_sandbox(project: Path) -> 
     assert {*re.findall(r"[\"`](\w+)", declared.split("type Kind =")[1].split(";\n")[0])} == {*FaultKind}
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("runner", ["@playwright/test@1.65.1 playwright test", "vitest@3.2.7 vitest run"])
+def test_a_fixture_of_the_page_shows_what_happened(project: Path, runner: str) -> None:
+    package, name, command = runner.split(" ")
+    write_files(project, markdown.blocks(PAGE))
+    test = f'import {{ test }} from "./{name}-fixture.mjs";\ntest("one", async ({{ mock }}) => {{ BODY }});\n'
+    file = f"fails.{'spec' if name == 'playwright' else 'test'}.mjs"
+    (project / file).write_text(test.replace("BODY", f'{CREATE} throw new Error("no");'))
+    script = f"npm install --ignore-scripts --no-audit {package}; node_modules/.bin/{name} {command} {file}"
+    ended = run(project, "/bin/sh", "-c", script, NO_COLOR="1")
+    printed = ended.stdout + ended.stderr
+    assert printed.count("Deposit observed") == 1, printed
+
+
 def test_the_commands_of_the_page_work(npm_packages: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(markdown.ROOT / "examples" / "javascript", tmp_path / "project")
     (tmp_path / "paymock").mkdir()
     (tmp_path / "paymock" / "dist").symlink_to(npm_packages)
     blocks = markdown.blocks(PAGE)
-    tests = "\n".join(one.text for one in blocks if one.language == "js" and "playwright" not in one.text)
+    tests = "\n".join(one.text for one in blocks if one.language == "js" and "inSandbox" in one.text)
     assert tests.startswith(markdown.blocks(markdown.read("clients/node/README.md"))[0].text)
     (folder / "shop.test.mjs").write_text(tests)
     for command in blocks:

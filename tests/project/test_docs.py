@@ -200,29 +200,35 @@ def test_the_commands_of_docs_testing_run_its_tests(tmp_path: Path, paymock_serv
 
 
 @pytest.mark.parametrize(
-    ("page", "prepare", "application", "helper"),
+    ("page", "application"),
     [
-        pytest.param("docs/go.md", "go mod init shop", "shop.go", "sandbox_test.go", marks=pytest.mark.go),
-        pytest.param("docs/php.md", "", "Shop.php", "SandboxTestCase.php", marks=pytest.mark.php),
+        pytest.param("docs/go.md", "shop.go", marks=pytest.mark.go),
+        pytest.param("docs/php.md", "Shop.php", marks=pytest.mark.php),
     ],
 )
 def test_the_tests_of_a_page_find_a_bad_shop_and_explain_it(
-    tmp_path: Path, page: str, prepare: str, application: str, helper: str
+    tmp_path: Path, page: str, application: str
 ) -> None:
-    [command, *files] = markdown.blocks(markdown.read(page))
-    write_files(tmp_path, files)
-    shutil.copy(markdown.ROOT / "examples" / helper, tmp_path)
+    [prepare, file, command] = markdown.blocks(markdown.read(page))
+    write_files(tmp_path, [file])
     shop = Path(shutil.copy(markdown.ROOT / "examples" / application, tmp_path))
-    run_in(tmp_path, f"{prepare}\n{command.text}")
+    with_keys = command.text.replace("exec", "exec --api-key a-key-of-the-server")
+    run_in(tmp_path, f"{prepare.text}\n{command.text}".replace("../paymock", str(markdown.ROOT)))
+    run_in(tmp_path, with_keys)
     shop.write_text(re.sub("== (.)completed.", r"== \1underpaid_expired\1", shop.read_text()))
     tests = next(tmp_path.glob("**/[Ss]hop*[Tt]est.*"))
-    tests.write_text(re.sub(r"advanceTo\((.*)\)", r"waitFor(\1, 0)", tests.read_text()))
+    waits = {"advanceTo": "waitFor", "AdvanceTo": "WaitFor"}
+    tests.write_text(
+        re.sub(r"([aA]dvanceTo)\((.*)\)", lambda call: f"{waits[call[1]]}({call[2]}, 0)", tests.read_text())
+    )
     assert f"run by: {command.text}" in run_in(tmp_path, f"! {command.text.removeprefix('paymock exec -- ')}")
-    printed = run_in(tmp_path, f"! {command.text}")
-    assert "awaited: completed, 45 s ahead; the clock is frozen: advance it" in printed
-    assert re.search("  pay_.*  underpaid_expired  order 1001\n", printed)
-    assert "Deposit observed, confirmations 0/16, pending" in printed
-    assert re.search("  200   GET   /v1/payments/pay_.*  shown underpaid_expired at 30 s", printed)
+    for run, link in ((command.text, "/#key=mk_test_test-"), (with_keys, "/#sandbox=test-")):
+        printed = run_in(tmp_path, f"! {run}")
+        assert link in printed
+        assert "awaited: completed, 45 s ahead; the clock is frozen: advance it" in printed
+        assert re.search("  pay_.*  underpaid_expired  order 1001\n", printed)
+        assert "Deposit observed, confirmations 0/16, pending" in printed
+        assert re.search("  200   GET   /v1/payments/pay_.*  shown underpaid_expired at 30 s", printed)
 
 
 @pytest.mark.nightly

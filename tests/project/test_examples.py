@@ -16,7 +16,7 @@ from paymock.testing import ServerHandle
 from tests.support import markdown
 
 FOLDER = markdown.ROOT / "examples"
-EXAMPLES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+EXAMPLES = sorted(page.parent.name for page in FOLDER.glob("*/README.md"))
 UNSAFE = {"unsafe_shop"}
 PORT = "8000"
 """The port of each shop, in its page."""

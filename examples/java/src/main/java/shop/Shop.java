@@ -22,6 +22,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Pattern;
 
 /** Takes orders, polls their payments, and delivers each order once, when its payment is completed. */
@@ -31,7 +32,8 @@ public class Shop {
     /** An order. Its payment has no id here until the service has answered. */
     static final class Order {
         String paymentId;
-        String status = "awaiting_payment";
+        volatile String status = "awaiting_payment";
+        final AtomicBoolean isDelivered = new AtomicBoolean();
     }
 
     final HttpClient http = HttpClient.newHttpClient();
@@ -83,7 +85,7 @@ public class Shop {
         } catch (IOException | InterruptedException unknown) { // says nothing about the payment: the order stays open
             System.err.println(orderId + " stays open: " + unknown);
         }
-        if (order.status.equals("completed")) {
+        if (order.status.equals("completed") && order.isDelivered.compareAndSet(false, true)) {
             delivered.add(orderId);
         }
         return !FINAL.contains(order.status); // an expired payment stays open: the customer may pay late

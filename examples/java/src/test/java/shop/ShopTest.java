@@ -33,6 +33,7 @@ class ShopTest {
 
         mock.advanceTo("1001", "completed");
         assertFalse(shop.poll("1001"));
+        assertFalse(shop.poll("1001"));
         assertEquals(1, shop.deliveries("1001"));
     }
 

@@ -1,29 +1,31 @@
 <?php // The helper of docs/php.md.
 
+use PHPUnit\Framework\Attributes\Before;
 use PHPUnit\Framework\AssertionFailedError;
-use PHPUnit\Framework\TestCase;
+use PHPUnit\Framework\IncompleteTest;
+use PHPUnit\Framework\SkippedTest;
 
-/** Each test has an empty sandbox with a frozen clock. If it fails, it prints what happened. */
-abstract class SandboxTestCase extends TestCase
+/** For a test case: each test has an empty sandbox with a frozen clock. If it fails, it prints what happened. */
+trait InSandbox
 {
     protected Sandbox $mock;
 
-    protected function setUp(): void
+    /** @before */
+    #[Before]
+    protected function openSandbox(): void
     {
-        $url = getenv('PAYMOCK_URL') ?: $this->fail('run by: paymock exec -- phpunit tests');
-        $this->mock = new Sandbox($url, 'mk_test_' . bin2hex(random_bytes(16)));
-        $this->mock->call('PUT', '/_mock/clock', ['speed' => 0]);
+        $this->mock = Sandbox::open();
     }
 
     protected function onNotSuccessfulTest(Throwable $problem): never
     {
         try {
-            if (isset($this->mock)) {
-                fwrite(STDERR, "\n{$this->toString()}:\n" . $this->mock->describe());
+            if (isset($this->mock) && !$problem instanceof SkippedTest && !$problem instanceof IncompleteTest) {
+                fwrite(STDERR, "\n{$this->toString()}: {$this->mock->dashboardUrl}\n" . $this->mock->describe());
             }
         } catch (RuntimeException) { // the server is gone
         }
-        throw $problem;
+        parent::onNotSuccessfulTest($problem);
     }
 }
 
@@ -35,8 +37,24 @@ final class NotReached extends AssertionFailedError
 /** Everything that belongs to one API key. Where it takes an order, a payment id will do. */
 final class Sandbox
 {
-    public function __construct(public readonly string $url, public readonly string $apiKey)
+    public function __construct(
+        public readonly string $url,
+        public readonly string $apiKey,
+        public readonly string $dashboardUrl,
+    ) {
+    }
+
+    /** Returns an empty sandbox of the server at PAYMOCK_URL, with a frozen clock. */
+    public static function open(): self
     {
+        $url = getenv('PAYMOCK_URL') ?: throw new RuntimeException('run by: paymock exec -- phpunit tests');
+        $key = getenv('PAYMOCK_API_KEY') ?: 'mk_test_';
+        $name = 'test-' . bin2hex(random_bytes(16));
+        $mock = str_starts_with($key, 'mk_test_')
+            ? new self($url, "mk_test_$name", "$url/#key=mk_test_$name")
+            : new self($url, "$key.$name", "$url/#sandbox=$name"); // the server has keys: each has KEY.NAME
+        $mock->call('PUT', '/_mock/clock', ['speed' => 0]);
+        return $mock;
     }
 
     public function advance(float $seconds): void

@@ -1,0 +1,3 @@
+module paymocktest
+
+go 1.19
