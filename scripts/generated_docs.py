@@ -2,9 +2,7 @@
 
 import ast
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 import click
 
@@ -47,19 +45,10 @@ def _chains() -> str:
 
 
 def _commands() -> str:
-    """Each command with its summary and its own options, without those that most commands share."""
-    shared = {"--url", "--key", "--api-key", "--json"}
-    rows = []
-    for name, command in _all_commands():
-        if name == "serve":
-            continue  # its options are on the page of configuration
-        shown = [
-            one for one in command.params if one not in serve.params and not getattr(one, "hidden", False)
-        ]
-        flags = [flag for parameter in shown for flag in parameter.opts if flag.startswith("--")]
-        own = ", ".join(f"`{flag}`" for flag in flags if flag not in shared)
-        rows.append((f"`{name}`", command.get_short_help_str(limit=200), own))
-    return tables.markdown(("Command", "Does", "Options"), rows)
+    """Each command with its summary. That of `serve` is on the page of configuration."""
+    commands = [(name, command) for name, command in _all_commands() if name != "serve"]
+    rows = [(f"`{name}`", command.get_short_help_str(limit=200)) for name, command in commands]
+    return tables.markdown(("Command", "Does"), rows)
 
 
 def _all_commands() -> Iterator[tuple[str, click.Command]]:
@@ -98,16 +87,6 @@ def _packages() -> str:
         name = ".".join(file.parent.relative_to(source / "paymock").parts)
         rows.append((f"`{name}`", re.split(r"(?<=\.)\s", docstring.replace("\n", " "))[0]))
     return tables.markdown(("Package", "Contains"), rows)
-
-
-def _contracts() -> str:
-    """Each import contract: its name and, of layers, their order."""
-    rows = tomllib.loads(markdown.read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    lines = []
-    for number, contract in enumerate(rows, 1):
-        layers = " > ".join(f"`{layer}`" for layer in contract.get("layers", ()))
-        lines.append(f"{number}. {contract['name']}" + (f": {layers}" if layers else ""))
-    return "\n".join(lines)
 
 
 def _errors() -> str:
@@ -149,10 +128,6 @@ def _dependency_table() -> str:
     return tables.markdown(("Package", "Versions", "License", "With the extra", "Why"), rows)
 
 
-def _framework_recipe(framework: str) -> str:
-    return f"```python\n{markdown.read(f'examples/frameworks/test_{framework}.py')}```"
-
-
 def _judge_rules() -> str:
     """Each rule with an anchor. How to fix it, its findings tell."""
     rows = [(f'<a id="{one.name}"></a>`{one.name}`', one.severity, one.meaning) for one in CHECKS.values()]
@@ -180,7 +155,6 @@ def _judge_score() -> str:
 GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "scenarios"): tables.scenario_table,
     ("docs/architecture.md", "packages"): _packages,
-    ("docs/architecture.md", "contracts"): _contracts,
     ("docs/concepts.md", "courses"): _courses,
     ("docs/concepts.md", "chains"): _chains,
     ("docs/configuration.md", "options"): _options,
@@ -192,10 +166,6 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/deploy.md", "metrics"): _metrics,
     ("CONTRIBUTING.md", "groups"): _groups,
     ("docs/dependencies.md", "dependencies"): _dependency_table,
-    **{
-        ("docs/testing.md", name): partial(_framework_recipe, name)
-        for name in ("fastapi", "django", "celery")
-    },
     ("docs/verify.md", "rules"): _judge_rules,
     ("docs/verification.md", "frequencies"): _judge_faults,
     ("docs/verification.md", "score"): _judge_score,

@@ -84,6 +84,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
                 for some in (heading[2], part[heading.end() :])
             )
             _sections.append(Section(f"{page.url}#{heading[1]}", group, str(page.title), title, text))
+    html = re.sub(r'(href="[^":]*)%40', r"\1@", html)  # the file name as it is, also without decoding
     html = html.replace("<th></th>", "<td></td>")  # an empty corner cell is not a heading
     html = html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
         "</table>", "</table></div>"

@@ -6,10 +6,12 @@ const found = document.querySelector("#found");
 const results = document.querySelector("#results");
 const SHOWN = 12;
 
-// The groups of the navigation that weigh less than others.
-const WEIGHTS = { "Look up": 0.75, Operate: 0.9, Evaluate: 0.25, Contribute: 0.25 };
+// The groups of the navigation, and pages, that weigh less than others.
+const WEIGHTS = { "Look up": 0.75, Operate: 0.9, Performance: 0.9, Evaluate: 0.25, Contribute: 0.25 };
+// They repeat what other pages say.
+const LAST = /^(CHANGELOG|skills)\b/;
 
-const IGNORED = new Set("a an and are as at be by can did do does for from how i in is it list my of on or the to up what when where why with".split(" "));
+const IGNORED = new Set("a an and are as at be by can did do does for from how i in is it list my of on or payment simulate the to up what when where why with".split(" "));
 
 // The words before the colon also find those after it, with less weight.
 const SYNONYMS = new Map(
@@ -29,14 +31,17 @@ const SYNONYMS = new Map(
   javascript jest mocha nodejs vitest: node javascript
   junit kotlin maven spring: java
   k8s helm: kubernetes
+  load: performance
   laravel symfony: php
   overpayment: overpaid
   partial underpayment: underpaid
   persist persistence: stores
   ruby rust: languages
   sleep: time hang
-  slow timeout: delay hang
+  slow: delay hang
   ssl https: tls
+  timeout: slow delay hang
+  top topup: deposit
   wei decimals: raw units`
     .split("\n")
     .map((line) => line.split(":").map((part) => part.trim().split(" ")))
@@ -91,7 +96,8 @@ function search(query) {
       hits[index].score += score * rarity;
     });
   }
-  const rank = ({ section, count, score }) => score * count * (WEIGHTS[section.group] ?? 1);
+  const weight = ({ url, page, group }) => (LAST.test(url) ? 0.02 : (WEIGHTS[page] ?? WEIGHTS[group] ?? 1));
+  const rank = ({ section, count, score }) => score * count * weight(section);
   return hits.filter(({ count }) => count).sort((one, other) => rank(other) - rank(one));
 }
 
