@@ -1,3 +1,3 @@
 """paymock: a mock of a crypto payment-collection service."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"

@@ -59,7 +59,7 @@ def test_a_store_of_another_format_is_refused(tmp_path: Path, number: int, *, af
 def test_a_store_of_a_readable_format_is_upgraded_with_its_payments(tmp_path: Path, number: int) -> None:
     store = SqliteStore(unpacked(number, tmp_path))
     metadata = run(store, load_metadata(store, 0, 1.0, "formats"))
-    assert (metadata.format, metadata.version) == (RECORD_FORMAT, "0.3.0")
+    assert (metadata.format, metadata.version) == (RECORD_FORMAT, "0.4.0")
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         rows = connection.execute("SELECT name FROM sandbox WHERE name NOT GLOB 'origin*'").fetchall()
     for sandbox in [name for (name,) in rows if "." not in name]:

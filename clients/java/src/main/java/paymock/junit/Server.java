@@ -6,7 +6,7 @@ import java.util.concurrent.*;
 
 /** The server of this JVM: the one at PAYMOCK_URL, or a process, which ends with the JVM however that ends. */
 final class Server {
-    static final String VERSION = "0.3.0";
+    static final String VERSION = "0.4.0";
     private static Process process;
     private static String url;
 
