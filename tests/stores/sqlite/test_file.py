@@ -274,6 +274,17 @@ class TestFilesInUse:
                 assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
             assert await store.get("sandbox", key) == [b"value"]
 
+    def test_a_log_with_fewer_blocks_is_not_damaged_for_a_further_connection(self, created: Path) -> None:
+        """As ext4 leaves it, which takes back blocks that it had reserved for a server that stopped."""
+        file = StoreFile(created)
+        connection, ids = file.open()
+        connection.execute("INSERT INTO counter VALUES (1, 'key', 1)")
+        file.check(ids)
+        with closing(sqlite3.connect(created)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for each in (file.open(), (connection, ids)):
+            file.close(*each)
+
 
 def with_a_hole(path: Path, log: Path) -> None:
     """As a commit leaves it that was in progress when its log was truncated."""

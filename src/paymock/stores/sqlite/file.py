@@ -117,7 +117,7 @@ class StoreFile:
             if ids and not self._connections:  # its logs have gone with the last one: others may be shorter
                 ids, self._log_blocks = _FileIds(ids.file, (None,)), 0
             if ids:
-                self.check(ids, at_once=True)
+                self.check(ids)
             connection = connect(self.path, lock_seconds=LOCK_SECONDS)
             try:
                 check_schema(connection)  # from now on its logs exist
@@ -151,8 +151,9 @@ class StoreFile:
         if status.st_size < max(known_size, 1) or status.st_size % _MIN_PAGE_BYTES:
             raise _FileDamaged(f"{self.path.name} was overwritten: stop the server and restore it")
         self._size = status.st_size
-        # Only a checkpoint of another program may truncate the log. A commit would make it as long as before,
-        # but with a hole.
+        # A checkpoint of another program may truncate the log, and ext4 takes back blocks that it had reserved
+        # for a process that ended. Otherwise it is damaged: a commit would make it as long as before, but with
+        # a hole.
         blocks = logs[0].st_blocks if logs[0] else 0
         if blocks < known_blocks:
             if at_once:
@@ -162,6 +163,8 @@ class StoreFile:
                     check_content(self.path, connection)
                     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except (sqlite3.Error, StoreError) as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                    raise
                 self.damage = f"{self.path.name}-wal was truncated: stop the server and restore it"
                 raise _FileDamaged(self.damage) from error
         self._log_blocks = blocks
