@@ -35,8 +35,9 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     SettingsError for a file of API keys that cannot be used.
     """
     raise_file_limit()
+    hangups: list[int] = []
     for number in {*HANGUP} - {*stop_signals()}:  # while the server starts and after it has ended
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda number, _: hangups.append(number))
     keyed = settings.with_keys_of_file()
     announcer = Announcer(keyed, out, program)
     log = announcer.log
@@ -44,18 +45,30 @@ def serve(settings: Settings, out: TextIO | None, program: str = "paymock") -> N
     sandboxes = open_sandboxes(settings, clock, log)
     addresses, in_memory = settings.addresses, settings.in_memory
     apps = create_applications(keyed, addresses, sandboxes, clock, log, in_memory=in_memory)
-    listen(settings, apps, announcer, partial(reload_keys, settings, apps[0], log))
+    listen(settings, apps, announcer, partial(reload_keys, settings, apps[0], log), hangups)
 
 
 def listen(
-    settings: ServerSettings, apps: Sequence[Application], announcer: Announcer, on_hangup: Callable[[], None]
+    settings: ServerSettings,
+    apps: Sequence[Application],
+    announcer: Announcer,
+    on_hangup: Callable[[], None],
+    hangups: Sequence[int],
 ) -> None:
-    """Bind the address of each application, and serve until a signal comes."""
+    """Bind the address of each application, and serve until a signal comes. `hangups`: those that came at the
+    start, when the keys had perhaps been read.
+    """
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(Listener(address)) for address in settings.addresses]
         announcer.ready_file.remove()
         process.resume_collections()
-        on_ready, watch_stdin = partial(announcer.ready, listeners), settings.exit_on_stdin_close
+
+        def on_ready() -> None:
+            if hangups:
+                on_hangup()
+            announcer.ready(listeners)
+
+        watch_stdin = settings.exit_on_stdin_close
         server = Server(apps, listeners, on_ready, on_hangup=on_hangup, watch_stdin=watch_stdin)
         announcer.stopped(server.run())
 
