@@ -34,11 +34,7 @@ from tests.support.snippets import write_files
 @contextmanager
 def balanced(folder: Path, servers: list[ServerProcess], *, several_stores: bool = False) -> Iterator[str]:
     """The URL of nginx before the servers, with the configuration of the documentation."""
-    text = markdown.read("deploy/nginx.conf")
-    if several_stores:
-        blocks = markdown.blocks(markdown.read("docs/deploy.md"))
-        [several] = (block.text for block in blocks if block.language == "nginx")
-        text = f"{text.partition('    upstream')[0]}{several}}}"
+    text = markdown.read(f"deploy/nginx{'-several-redis' if several_stores else ''}.conf")
     port = free_port()
     text = re.sub("\n *(listen 443|ssl_).*", "", text).replace("listen 80;", f"listen 127.0.0.1:{port};")
     documented = [*dict.fromkeys(re.findall(r"10\.0\.\d+\.\d+:8402", text))]
@@ -396,6 +392,8 @@ mkdir -p etc/nginx etc/systemd/system nginx var/backups var/lib/paymock
 systemctl() {
     for unit in $*; do
         [[ $unit = paymock@* ]] || continue
+        [ $1 != reload ] || { until grep -q started log-$unit; do sleep .1; done; }
+        [ $1 != reload ] || { kill -HUP $(cat $unit); continue; }
         [ ! -e $unit ] || { kill $(cat $unit); tail --pid $(cat $unit) -f /dev/null; rm $unit; }
         command=$(sed -n "s/%i/${unit#*@}/; s/^ExecStart=//p" etc/systemd/system/paymock@.service)
         [ $1 = stop ] || { $command > log-$unit 2>&1 & echo $! > $unit; }
@@ -409,9 +407,10 @@ def test_the_page_leads_from_an_empty_machine_to_several_servers_behind_tls(runn
     root, port, tls_port, metrics = runner.folder, free_port(), free_port(), free_port() // 20
     places = {
         "(apt-get|useradd) ": "true ", " -o paymock": "", "/(?=(opt|etc|var)/)": f"{root}/", r" \\\n +": " ",
-        "(reverse_proxy|server one) 10.*?:8402( 10.*?:8402)?": rf"\1 127.0.0.1:{port}", "server two": "#",
-        "0[.]0[.]0[.]0": f"127.0.0.1 --port {port}", "8402": f"{port}", "940(?=1|%i)": f"{metrics}",
-        r"\n *(listen|bind) :?80\b.*": "", "(listen |bind :)443": rf"\g<1>{tls_port}", "# tls": "tls",
+        "reverse_proxy 10.*{": f"reverse_proxy 127.0.0.1:{port} {{", "0[.]0[.]0[.]0": "127.0.0.1",
+        "--reuse-port": f"--reuse-port --port {port}", "8402": f"{port}", "940(?=1|%i)": f"{metrics}",
+        "(listen |bind :|[$]host:)443": rf"\g<1>{tls_port}", "//[$]host/": f"//$host:{tls_port}/",
+        "# tls": "tls",
         "(sandbox.example) {": rf"{{\n auto_https disable_redirects\n admin off\n}}\n\1:{tls_port} {{",
     }  # fmt: skip
     shutil.copytree(markdown.ROOT, root, ignore=shutil.ignore_patterns(".*", "dist"), dirs_exist_ok=True)
@@ -422,25 +421,28 @@ def test_the_page_leads_from_an_empty_machine_to_several_servers_behind_tls(runn
         file.write_text(text)
     runner.variables["PAYMOCK_URL"] = f"http://127.0.0.1:{port}"
     blocks = [block.text for block in markdown.blocks(page.read_text()) if block.language == "sh"]
-    install, tls, backup, upgrade, sentinels, scrape = blocks
+    install, keys, tls, check, backup, upgrade, sentinels, scrape = blocks
 
     documentation = "$(sed -n 's|^Documentation=file://||p' etc/systemd/system/paymock@.service)"
-    runner.step(f"{MACHINE}{install}{tls}test -e {documentation}")
-    client = "opt/paymock/bin/paymock --key $(cut -d ' ' -f 1 etc/paymock/keys.txt)"
+    haproxy = 'sed "$one_server" deploy/haproxy.cfg > etc/haproxy.cfg'
+    runner.step(f"{MACHINE}{install}{keys}{tls}{haproxy}; test -e {documentation}")
+    client = "opt/paymock/bin/paymock --key $(cut -d ' ' -f 1 etc/paymock/keys.txt | tail -n 1)"
     url = f"https://sandbox.example:{tls_port}"
     seen = f"{url}/openapi.yaml --cacert etc/paymock/tls.pem --resolve {url[8:]}:127.0.0.1"
     for proxy in (
         nginx(root / "nginx", (root / "etc/nginx/nginx.conf").read_text()),
-        ["haproxy", "-f", "deploy/haproxy.cfg"],
+        ["haproxy", "-f", "etc/haproxy.cfg"],
         ["caddy", "run", "--adapter", "caddyfile", "--config", "deploy/Caddyfile"],
     ):
-        if shutil.which(proxy[0]):  # of the others, the page does not say that they are installed
-            with subprocess.Popen(proxy, cwd=root, env=environment(HOME=str(root))) as process:
+        with subprocess.Popen(proxy, cwd=root, env=environment(HOME=str(root))) as process:
+            try:
                 shown = runner.step(f"curl --silent --retry 30 --retry-delay 1 --retry-all-errors {seen}")
+                assert '"chain_id"' in runner.step(f"host=sandbox.example; {check}")
+            finally:
                 process.terminate()
-            assert f"url: {url}\n" in shown, proxy
+        assert f"url: {url}\n" in shown, proxy
 
-    runner.step(f"{client} create --order before\n{MACHINE}({backup})\n{upgrade}{client} ready --wait 30")
+    runner.step(f"{client} create --order before\n{MACHINE}{backup}{upgrade}{client} ready --wait 30")
     runner.step(f"{client} payment before; test $(stat -c %a var/backups/payments.db) = 600")
     with redis_sentinel() as sentinel:
         runner.step(MACHINE + sentinels.replace("10.0.0.21,10.0.0.22,10.0.0.23", sentinel.address))

@@ -52,7 +52,12 @@ GROUPS = {
         },
         frozenset({"maven"}),
     ),
-    "nginx": Group("nightly", "nginx", {"nginx": "nginx-light"}, frozenset({"deployment"})),
+    "nginx": Group(
+        "nightly",
+        "nginx, haproxy, caddy",
+        {"nginx": "nginx-light", "caddy": "caddy", "haproxy": "haproxy", "sqlite3": "sqlite3"},
+        frozenset({"deployment"}),
+    ),
     "nightly": Group("nightly", "a few minutes", {}, frozenset({"deployment"}), "tests/system/"),
     "node": Group("nightly", "node", {"node": "nodejs"}),
     "npm": Group("ci", "node, npm", {"node": "nodejs"}, frozenset({"npm_packages"})),
