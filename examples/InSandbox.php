@@ -48,12 +48,13 @@ final class Sandbox
     public static function open(): self
     {
         $url = getenv('PAYMOCK_URL') ?: throw new RuntimeException('run by: paymock exec -- phpunit tests');
-        $key = getenv('PAYMOCK_API_KEY') ?: 'mk_test_';
-        $name = 'test-' . bin2hex(random_bytes(16));
+        $name = getenv('PAYMOCK_SANDBOX') ?: 'test-' . bin2hex(random_bytes(16));
+        $key = getenv('PAYMOCK_API_KEY') ?: "mk_test_$name";
         $mock = str_starts_with($key, 'mk_test_')
-            ? new self($url, "mk_test_$name", "$url/#key=mk_test_$name")
+            ? new self($url, $key, "$url/#key=$key")
             : new self($url, "$key.$name", "$url/#sandbox=$name"); // the server has keys: each has KEY.NAME
         $mock->call('PUT', '/_mock/clock', ['speed' => 0]);
+        $mock->call('POST', '/_mock/reset'); // a chosen one may have been used before
         return $mock;
     }
 

@@ -96,7 +96,7 @@ function search(query) {
       hits[index].score += score * rarity;
     });
   }
-  const weight = ({ url, page, group }) => (LAST.test(url) ? 0.02 : (WEIGHTS[page] ?? WEIGHTS[group] ?? 1));
+  const weight = ({ url, page, group }) => (LAST.test(url) ? 0.1 : (WEIGHTS[page] ?? WEIGHTS[group] ?? 1));
   const rank = ({ section, count, score }) => score * count * weight(section);
   return hits.filter(({ count }) => count).sort((one, other) => rank(other) - rank(one));
 }

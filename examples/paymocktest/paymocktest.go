@@ -25,18 +25,24 @@ type Sandbox struct {
 // Open returns an empty sandbox with a frozen clock. If the test fails, it logs what happened, and keeps the sandbox.
 func Open(t testing.TB) *Sandbox {
 	t.Helper()
-	server, configured := os.Getenv("PAYMOCK_URL"), os.Getenv("PAYMOCK_API_KEY")
+	server, key, name := os.Getenv("PAYMOCK_URL"), os.Getenv("PAYMOCK_API_KEY"), os.Getenv("PAYMOCK_SANDBOX")
 	if server == "" {
 		t.Fatal("run by: paymock exec -- go test -count=1 ./...")
 	}
-	random := make([]byte, 16)
-	rand.Read(random)
-	name := fmt.Sprintf("test-%x", random)
-	mock := &Sandbox{t, server, "mk_test_" + name, server + "/#key=mk_test_" + name}
-	if configured != "" && !strings.HasPrefix(configured, "mk_test_") { // the server has keys: each has KEY.NAME
-		mock.APIKey, mock.DashboardURL = configured+"."+name, server+"/#sandbox="+name
+	if name == "" {
+		random := make([]byte, 16)
+		rand.Read(random)
+		name = fmt.Sprintf("test-%x", random)
+	}
+	if key == "" {
+		key = "mk_test_" + name
+	}
+	mock := &Sandbox{t, server, key, server + "/#key=" + key}
+	if !strings.HasPrefix(key, "mk_test_") { // the server has keys: each has KEY.NAME
+		mock.APIKey, mock.DashboardURL = key+"."+name, server+"/#sandbox="+name
 	}
 	mock.Call("PUT", "/_mock/clock", Object{"speed": 0})
+	mock.Call("POST", "/_mock/reset", nil) // a chosen one may have been used before
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s\n%s", mock.DashboardURL, mock.Describe())

@@ -2,8 +2,8 @@
 set -eu
 url=${PAYMOCK_URL:-http://127.0.0.1:8402}
 name=test-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-case ${PAYMOCK_API_KEY:-mk_test_} in
-  mk_test_*) key=mk_test_$name ;;
+case ${PAYMOCK_API_KEY:=mk_test_$name} in
+  mk_test_*) key=$PAYMOCK_API_KEY ;;
   *) key=$PAYMOCK_API_KEY.$name ;; # the server has keys
 esac
 call() {

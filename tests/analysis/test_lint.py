@@ -282,7 +282,7 @@ def test_a_replay_after_24_hours_would_have_been_a_second_payment() -> None:
     assert lint(journal.entries) == []
     [warning] = lint(journal.entries, iter([payment(), payment(OTHER)]))
     assert (warning.rule, warning.request_ids, warning.payment_id) == ("key_too_old", ("req_3",), PAYMENT)
-    assert "after over 24 hours" in warning.explanation
+    assert "after more than 24 hours" in warning.explanation
 
 
 def test_a_browser_on_a_page_of_another_server_has_the_key() -> None:

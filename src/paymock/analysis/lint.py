@@ -161,8 +161,8 @@ def key_too_old(requests: Sequence[_Request], payments: Iterable[Mapping[str, An
         if request.idempotency == "replayed" and age > KEY_LIFETIME:
             yield _warning(
                 "key_too_old",
-                "an Idempotency-Key was used again after over 24 hours; the real service has forgotten it, "
-                "and would create a second payment: look up the first one before",
+                "an Idempotency-Key was used again after more than 24 hours; the real service has forgotten "
+                "it, and would create a second payment: look it up first",
                 request,
             )
 

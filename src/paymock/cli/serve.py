@@ -133,7 +133,9 @@ _SEVERAL: dict[str, Any] = {"multiple": True, "type": CommaSeparated()}
     type=FILE,
     help="Write URL, port and process id to this file, as JSON, once ready; - for standard output.",
 )
-@_option("--exit-on-stdin-close", is_flag=True, help="Exit when standard input closes: the parent died.")
+@_option(
+    "--exit-on-stdin-close", is_flag=True, help="Exit when standard input closes, as when the parent dies."
+)
 @_option("--log", type=Choice(["text", "json"]), default="text", help="Format of the log.")
 @_option(
     "--metrics-address",

@@ -56,7 +56,7 @@ _CALLS = ("order", "deliveries", "tick", "run_command", "ready", "crash_with", "
 
 _OWN_COMMAND = (
     "",
-    "This was a part, and of a shop that comes with paymock. For an application of your own:",
+    "That was a partial run on the bundled shop. For your own application:",
     "",
     "paymock verify --run 'node shop.mjs' --ready http://127.0.0.1:8000/ready \\",
     "  --order 'POST http://127.0.0.1:8000/orders/{order_id}' \\",
@@ -95,9 +95,7 @@ def fault(value: str) -> str:
 @click.command
 @server_url
 @api_key
-@click.option(
-    "--example", is_flag=True, help="Prove that bugs are caught, and test an unsafe shop: it takes seconds."
-)
+@click.option("--example", is_flag=True, help="Run a self-test, then test an unsafe shop: it takes seconds.")
 @click.option(
     "--order",
     metavar="CALL",
@@ -157,13 +155,13 @@ def fault(value: str) -> str:
     "--settle",
     type=Duration(1, 3_600),
     default=60.0,
-    help="Maximum wait for a silent application, also after a crash: longer than its pauses and leases.",
+    help="Maximum wait for a silent application, also after a crash. Choose more than its pauses and leases.",
 )
 @click.option(
     "--patience",
     type=Duration(0, 3_600),
     default=60.0,
-    help="Let payments stand still at each open status for as long, at least, beside the other trials.",
+    help="Minimum time for which payments stand still at each open status, during the other trials.",
 )
 @click.option("--only", metavar="TOKEN", help="Repeat the trial of a finding.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Write the report as JUnit XML.")
@@ -236,13 +234,11 @@ def _check_calls(calls: Mapping[str, Any], *, crash: bool, example: bool) -> Non
     """Raise UsageError if an option lacks another one."""
     if missing := [f"'--{name}'" for name in ("order", "deliveries") if not (calls[name] or example)]:
         raise click.UsageError(
-            f"Missing option {' and '.join(missing)}: how the application is called. To see first what "
-            "comes of it, without an application: paymock verify --example"
+            f"Missing option {' and '.join(missing)}: they say how to call the application. To try "
+            "it without one: paymock verify --example"
         )
     if (crash or calls["replicas"] > 1) and not (calls["run_command"] and calls["ready"]):
-        raise click.UsageError(
-            "--crash and --replicas need --run and --ready: what to start, and a URL of it."
-        )
+        raise click.UsageError("--crash and --replicas need --run and --ready: what to start, and its URL.")
 
 
 def _check_files(paths: Iterable[Path]) -> None:
@@ -267,7 +263,7 @@ def _self_test() -> None:
     with temporary_server() as url:
         missed = self_test(url)
     if missed:
-        raise NotJudged(f"self-test: its verdicts do not count. It has missed: {'; '.join(missed)}")
+        raise NotJudged(f"self-test: the verdicts are unreliable. It missed: {'; '.join(missed)}")
     echo_note(f"self-test: {count} of {count} built-in bugs caught, in {time.monotonic() - began:.0f} s")
 
 

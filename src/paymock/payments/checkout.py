@@ -129,7 +129,7 @@ class Checkout(Reply):
     return_url: Annotated[
         str, doc("`metadata.return_url`, where the page leads at the end: http or https; otherwise empty.")
     ]
-    shop: Annotated[str, doc("`metadata.checkout.shop`, at most 120 characters; empty if it is no text.")]
+    shop: Annotated[str, doc("`metadata.checkout.shop`, at most 120 characters; empty if not a string.")]
     description: Annotated[
         str, doc("`metadata.checkout.description`: what is bought, with the same limits as `shop`.")
     ]

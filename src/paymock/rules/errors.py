@@ -112,7 +112,7 @@ _ROWS = (
     ErrorKind(
         "status_unreachable",
         409,
-        "The payment can no longer reach that status, or not in its scenario.",
+        "The payment cannot reach that status, or cannot any more.",
         "Read the payment's timeline at `GET /_mock/payments/{id}`.",
     ),
     ErrorKind(

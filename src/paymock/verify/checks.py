@@ -68,10 +68,10 @@ def lost_sale(order: Order, fulfil_at: Collection[str]) -> Explanations:
         reason = f"read no more after {outcome.patience}" if outcome.patience else order.silence()
     else:
         unread = f": it read no more at `{traffic.last_shown}`" if traffic.last_shown else ""
-        reason = "read that" if was_read else f"never read that{unread}"
+        reason = "read that status" if was_read else f"never read that status{unread}"
     told = f"the application {reason}{', after ' * bool(history.incident)}{history.incident}"
     if history.marks and was_read:
-        told = f"the application read that, and {history.incident} came before they were out"
+        told = f"the application read that status, and {history.incident} came before they were out"
     status = next(status for status in fulfil_at if status in history.stood)
     yield f"The payment was `{status}`, and the goods did not go out{ended}: {told}."
 
@@ -168,12 +168,12 @@ class Check(NamedTuple):
 _CHECKS = (
     Check("free_goods", Severity.MONEY, Proof.RECORD, free_goods,
           "Delivered, though the payment never reached the status at which goods are due",
-          "Deliver only after a read of the payment has shown that status: no other status, error or "
-          "missing reply means paid."),
+          "Deliver only when a read shows a status at which goods are due (`completed`, unless --fulfil-at "
+          "names others): no other status, error or missing reply means paid."),
     Check("lost_sale", Severity.MONEY, Proof.SILENCE, lost_sale,
           "The payment reached that status, and nothing was delivered once the faults had ended",
           "Store each open order, and read its payment until that shows a terminal status, whatever error "
-          "a read meets, and however long it takes."),
+          "a read meets, and however long it takes; deliver when goods are due."),
     Check("double_delivery", Severity.MONEY, Proof.RECORD, double_delivery,
           "The goods of one order went out more than once",
           "Record the delivery under the order id, in one transaction or with a unique key, so that a "

@@ -290,7 +290,7 @@ class TestRequests:
     def test_are_filtered_and_tell_all_that_the_journal_knows(self, api: Sandbox) -> None:
         payment = api.created(order_id="a/b&c=1")
         html, [entry] = api.fragment("requests"), api.get("/_mock/requests").json()["data"]
-        for link in ("/?order_id=a/b%26c%3D1", f"/payments/{payment['id']}"):
+        for link in ("/?search=a/b%26c%3D1", f"/payments/{payment['id']}"):
             assert f'href="{link}"' in html
         assert f">real {entry['at'][11:23]}</small>" in html
         assert f">{entry['duration_ms']:.1f} ms</span>" in html

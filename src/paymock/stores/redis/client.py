@@ -261,8 +261,8 @@ def describe(error: Exception) -> str:
     if isinstance(error, MasterNotFoundError):  # whose text has the options of the connections
         reason, _, _ = str(error).partition(" : ")
         return (
-            f"{reason}: no Sentinel answers, accepts the credentials (sentinel_username, sentinel_password) "
-            "and knows a master of this name"
+            f"{reason}: no reachable Sentinel accepts the credentials (sentinel_username, sentinel_password) "
+            "and knows this master"
         )
     if refused := re.match(r"Error (\d+) connecting to (\S+)\. Connect call failed", str(error)):
         return f"{refused[2]} cannot be reached: {os.strerror(int(refused[1]))}"

@@ -151,9 +151,9 @@ class StoreFile:
         if status.st_size < max(known_size, 1) or status.st_size % _MIN_PAGE_BYTES:
             raise _FileDamaged(f"{self.path.name} was overwritten: stop the server and restore it")
         self._size = status.st_size
-        # A checkpoint of another program may truncate the log, and ext4 takes back blocks that it had reserved
-        # for a process that ended. Otherwise it is damaged: a commit would make it as long as before, but with
-        # a hole.
+        # A checkpoint of another program may truncate the log, and ext4 takes back blocks that it had kept
+        # for a process that ended. Otherwise it is damaged: a commit would make it as long as before, but
+        # with a hole.
         blocks = logs[0].st_blocks if logs[0] else 0
         if blocks < known_blocks:
             if at_once:
