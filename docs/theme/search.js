@@ -7,7 +7,7 @@ const results = document.querySelector("#results");
 const SHOWN = 12;
 
 // The groups of the navigation, and pages, that weigh less than others.
-const WEIGHTS = { "Look up": 0.75, Operate: 0.9, Performance: 0.9, Evaluate: 0.25, Contribute: 0.25 };
+const WEIGHTS = { "Look up": 0.75, Operate: 0.9, Performance: 1, Evaluate: 0.25, Contribute: 0.25 };
 // They repeat what other pages say.
 const LAST = /^(CHANGELOG|skills)\b/;
 
