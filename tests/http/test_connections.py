@@ -242,3 +242,4 @@ def test_what_comes_at_the_last_moment_is_answered(monkeypatch: pytest.MonkeyPat
         [let_go, *_] = held
         let_go()
         assert Crowd.answers(connection)
+        monkeypatch.undo()

@@ -17,12 +17,22 @@ from tests.support.clock import ManualClock
 from tests.support.use_cases import refusal
 from tests.support.virtual_time import within
 
+FEW_COUNTERS = 1_000
+"""Each is a commit."""
+
+
+@pytest.fixture(autouse=True)
+def few_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paymock.stores.sqlite.queries.MAX_COUNTERS", FEW_COUNTERS)
+
 
 class TestSqliteStore(StoreContract):
-    """The contract."""
+    most_counters = FEW_COUNTERS
 
 
 class TestSqliteStoreWithRetention(RetentionContract):
+    most_counters = FEW_COUNTERS
+
     @pytest.fixture
     def store(self, path: Path, clock: ManualClock) -> SqliteStore:
         return SqliteStore(path, retention=DAY, clock=lambda: clock() / 1000)
