@@ -114,6 +114,11 @@ def test_without_a_fault_a_raw_unit_less_is_a_finding_of_its_own(paymock: Sandbo
     assert {one.scenario for one in report.findings if one.is_money} == {"overpaid_review", "one_unit_short"}
 
 
+def test_advice_that_the_requests_of_one_run_prove_is_recorded(paymock: Sandbox) -> None:
+    [finding] = judged(paymock, bad.PollsForever, faults=[]).findings
+    assert (finding.rule, finding.certainty) == ("polls_forever", "recorded")
+
+
 def test_the_report_says_what_was_asked_for(paymock: Sandbox) -> None:
     class TakesSixDecimals(Poller):
         def create(self, body: Json, key: str) -> str:

@@ -252,6 +252,8 @@ class Findings:
         once = self._results.trials[best], self._results.violation(best, rule)
         if self._is_proven(rule, plans):
             seen: Sighting | None = once
+            if not (group.costs_money or self._runner.options.only or CHECKS[rule].proof is Proof.SILENCE):
+                certainty = Certainty.RECORDED
         else:
             plan, seen = await self._seen_again(group, plan, plans, first)
         if seen is None and self._runner.driver.is_gone:  # for good: it took no later order

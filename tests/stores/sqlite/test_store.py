@@ -17,8 +17,7 @@ from tests.support.clock import ManualClock
 from tests.support.use_cases import refusal
 from tests.support.virtual_time import within
 
-FEW_COUNTERS = 1_000
-"""Each is a commit."""
+FEW_COUNTERS = 1_000  # each is a commit
 
 
 @pytest.fixture(autouse=True)
