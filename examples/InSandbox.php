@@ -53,8 +53,8 @@ final class Sandbox
         $mock = str_starts_with($key, 'mk_test_')
             ? new self($url, $key, "$url/#key=$key")
             : new self($url, "$key.$name", "$url/#sandbox=$name"); // the server has keys: each has KEY.NAME
-        $mock->call('PUT', '/_mock/clock', ['speed' => 0]);
         $mock->call('POST', '/_mock/reset'); // a chosen one may have been used before
+        $mock->call('PUT', '/_mock/clock', ['speed' => 0]);
         return $mock;
     }
 

@@ -41,8 +41,8 @@ func Open(t testing.TB) *Sandbox {
 	if !strings.HasPrefix(key, "mk_test_") { // the server has keys: each has KEY.NAME
 		mock.APIKey, mock.DashboardURL = key+"."+name, server+"/#sandbox="+name
 	}
-	mock.Call("PUT", "/_mock/clock", Object{"speed": 0})
 	mock.Call("POST", "/_mock/reset", nil) // a chosen one may have been used before
+	mock.Call("PUT", "/_mock/clock", Object{"speed": 0})
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s\n%s", mock.DashboardURL, mock.Describe())

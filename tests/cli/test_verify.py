@@ -119,7 +119,7 @@ def test_the_example_is_unsafe_and_ends_with_the_command_for_ones_own(tmp_path: 
     assert outcome.stdout.startswith("UNSAFE: free_goods ")
     assert "; also double_payment; " in outcome.stdout.splitlines()[0]
     assert "\n1 of 9 scenarios, 2 faults, side by side; not tried: " in outcome.stdout
-    own = outcome.stdout.rpartition("For an application of your own:\n\n")[2]
+    own = outcome.stdout.rpartition("For your own application:\n\n")[2]
     words = shlex.split(own.replace("\\\n", ""))
     assert (words[:2], words[2::2]) == (
         ["paymock", "verify"], ["--run", "--ready", "--order", "--deliveries"],

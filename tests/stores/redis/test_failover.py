@@ -102,7 +102,7 @@ async def test_passwords_and_tls_of_engines_and_sentinels(tmp_path: Path) -> Non
         await eventually(lambda: works(store, "sandbox"), FAILOVER_SECONDS)
         await store.close()
         refusals = {
-            "": "does not accept the user and password of the URL",
+            "": "rejects the user and password of the URL",
             "&sentinel_password=wrong": "No master found for 'paymock'",
         }
         for option, refusal in refusals.items():
